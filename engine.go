@@ -40,11 +40,12 @@ type Engine interface {
 	// lease says what it was observed at.
 	List(ctx context.Context, f Filter) iter.Seq2[Lease, error]
 
-	// Watch yields what becomes of leases, in order, until ctx ends or the
-	// caller stops. The first event is [EventWatching]: the position from which
-	// on nothing is missed. After an error the sequence is over; resume with
-	// the position of the last event. Where [Caps].EveryEvent is lacking it
-	// gives the latest state of each resource.
+	// Watch yields what becomes of leases, in order, until the caller stops or
+	// an error ends the sequence; when ctx ends that error wraps its cause. The
+	// first event is [EventWatching]: the position from which on nothing is
+	// missed. Resume with the position of the last event. Where
+	// [Caps].EveryEvent is lacking it gives the latest state of each resource,
+	// and begins with the present one.
 	Watch(ctx context.Context, f Filter) iter.Seq2[Event, error]
 
 	// Caps says what the engine can do. It never changes.
