@@ -58,8 +58,8 @@ func Memory() *Engine {
 }
 
 // OpenLog recovers an engine from log, which it closes when it is closed
-// itself. damage names what the log's own open had to cut off; anything but ""
-// makes the LSN jump, since what was cut may have been acknowledged (T7).
+// itself. damage names what the log's own open had to cut off, "" if nothing;
+// it is reported and recorded with the jump of the LSN.
 func OpenLog(log Log, damage string, cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Limits.Validate(); err != nil {
@@ -116,7 +116,11 @@ func recovered(log Log, window int) (*fold, Opened, error) {
 }
 
 // prepare writes what has to stand in the history before the first command: a
-// jump of a new or damaged log, and limits that differ.
+// jump, unless the log's last stop was clean, and limits that differ.
+//
+// A jump after every unclean stop covers more than the damage that the log saw:
+// a crash between a cut and its jump, and a disk that lost an acknowledged tail
+// without a trace.
 func (s *sequencer) prepare(found *Opened) error {
 	reason := ""
 	switch {
@@ -124,6 +128,8 @@ func (s *sequencer) prepare(found *Opened) error {
 		reason = "created"
 	case found.Damage != "":
 		reason = found.Damage
+	case !found.Sealed:
+		reason = "the last stop was not clean"
 	}
 	if reason != "" {
 		if err := s.jump(reason); err != nil {

@@ -143,11 +143,11 @@ func TestAnUnreadableSnapshotIsNamed(t *testing.T) {
 	})
 }
 
-// A damaged tail makes the LSN jump: tokens rise over what was lost, and a
+// An unclean stop makes the LSN jump: tokens rise over what was lost, and a
 // watcher that saw what was lost is told.
 //
 // proves: T7, T11
-func TestT7_ADamagedTailJumps(t *testing.T) {
+func TestT7_AnUncleanStopJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		log := memlog.New()
@@ -158,12 +158,12 @@ func TestT7_ADamagedTailJumps(t *testing.T) {
 		e.Close()
 
 		time.Sleep(time.Second) // the wall clock of the bubble goes on
-		again, err := OpenLog(crashed, "17 bytes did not verify", Config{})
+		again, err := OpenLog(crashed, "", Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		if o := again.Opened(); o.Jumped == 0 || o.Damage == "" {
+		if o := again.Opened(); o.Jumped == 0  {
 			t.Errorf("opened as %+v", o)
 		}
 		next := acquire(t, again, tenure.On("a/c"))
@@ -171,7 +171,7 @@ func TestT7_ADamagedTailJumps(t *testing.T) {
 			t.Errorf("%v was granted after %v was lost", next.Token, lost.Token)
 		}
 		if l, err := again.Lookup(ctx, tenure.Query{ID: before.ID}); err != nil || l.State != tenure.StateActive {
-			t.Errorf("the grant before the damage: %+v (%v)", l, err)
+			t.Errorf("the grant before the crash: %+v (%v)", l, err)
 		}
 		for _, err := range again.Watch(ctx, tenure.Filter{From: tenure.Position{LSN: lost.LSN}}) {
 			var gone *tenure.Error

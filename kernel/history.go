@@ -84,8 +84,8 @@ func (h *history) find(lsn tenure.LSN) int {
 }
 
 func (h *history) each(after tenure.LSN, yield func(*Lease) bool) {
-	for i := h.find(after + 1); i < len(h.order); i++ {
-		if l := h.order[i].lease; l != nil && !yield(l) {
+	for i := h.find(after); i < len(h.order); i++ {
+		if g := h.order[i]; g.lsn > after && g.lease != nil && !yield(g.lease) {
 			return
 		}
 	}

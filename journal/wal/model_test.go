@@ -40,15 +40,13 @@ type model struct {
 	current tenure.LSN // of the snapshot being written or removed; 0: none
 	writing []byte     // nil: being removed
 
-	opening bool // the log is being opened, and nothing else going on
+	cuts int // how many checks met one
 }
 
 func newModel(fs *faultfs.FS) *model { return &model{fs: fs, snaps: map[tenure.LSN][]byte{}} }
 
 func (m *model) open() (err error) {
-	m.opening = true
 	m.log, _, err = wal.Open(m.fs, dir, small())
-	m.opening = false
 	m.h.Log = m.log
 	return err
 }
@@ -150,13 +148,22 @@ func (m *model) close() error { return m.log.Close() }
 
 // check opens what a crash left: the acknowledged records have to be there,
 // and nothing else but the one that was on its way. It returns what it found.
-func (m *model) check(fs *faultfs.FS) ([]record.Record, error) {
+func (m *model) check(fs *faultfs.FS) (served, error) {
 	l, report, err := wal.Open(fs, dir, small())
 	if err != nil {
-		return nil, err
+		return served{}, err
+	}
+	if report.Cut {
+		m.cuts++
 	}
 	found, err := m.matches(l, report)
-	return found, errors.Join(err, l.Close())
+	return served{found, report}, errors.Join(err, l.Close())
+}
+
+// served is what a log had after it was opened.
+type served struct {
+	records []record.Record
+	report  wal.Report
 }
 
 func (m *model) matches(l *wal.Log, report wal.Report) ([]record.Record, error) {
