@@ -163,7 +163,7 @@ func TestT7_AnUncleanStopJumps(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		if o := again.Opened(); o.Jumped == 0  {
+		if o := again.Opened(); o.Jumped == 0 {
 			t.Errorf("opened as %+v", o)
 		}
 		next := acquire(t, again, tenure.On("a/c"))

@@ -138,6 +138,23 @@ func (f *FS) Edit(name string, change func([]byte) []byte) {
 	clear(n.dirty)
 }
 
+// Flip changes one bit of a file behind everybody's back, durably, and returns
+// the size of the file in bytes. A bit behind the end changes nothing.
+func (f *FS) Flip(name string, bit int) (size int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := f.find("flip", name)
+	if err != nil {
+		panic(err)
+	}
+	for _, b := range [][]byte{n.data, n.safe} {
+		if bit < len(b)*8 {
+			b[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+	return len(n.data)
+}
+
 // do runs one counted operation: act takes effect, for a write only as far as
 // the fault lets it.
 func (f *FS) do(kind Kind, name string, act func(Fault) error) error {
