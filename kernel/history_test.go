@@ -14,7 +14,7 @@ func TestHistoriesAgreeWithTheModel(t *testing.T) {
 	seen := map[Code]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		h := newRandomHistory(t)
-		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+		for range rapid.IntRange(40, 150).Draw(t, "steps") {
 			at, c := h.draw(t)
 			seen[h.step(t, at, c)]++
 		}
