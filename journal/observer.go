@@ -190,3 +190,13 @@ func (c liveCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstHistogram(descLag, total, sum, buckets)
 }
+
+// Counts is the number of live leases by state, at once and without waiting
+// for the sequencer.
+func (e *Engine) Counts() map[tenure.State]int {
+	s := e.live.table.Stats()
+	return map[tenure.State]int{tenure.StateReserved: s.Reserved, tenure.StateActive: s.Active, tenure.StateRevoking: s.Revoking}
+}
+
+// LSN is the last durable position.
+func (e *Engine) LSN() tenure.LSN { return e.feed.headLSN() }

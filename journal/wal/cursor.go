@@ -94,16 +94,16 @@ func (c *cursor) judge(why error, last bool) (cut int64, err error) {
 		return 0, explain("read", c.seg.name, err)
 	}
 	switch {
+	case c.sealed && rest.used > 0:
+		return 0, c.damage(nil, "something stands behind the seal, which is the end")
+	case rest.tagAt > 0:
+		return 0, c.damage(why, "no record verifies here, and another one stands behind it, at offset %d", rest.tagAt)
 	case c.size < c.seg.room && !c.sealed:
 		return 0, c.damage(nil, "the file has %d bytes, and was made with %d", c.size, c.seg.room)
 	case rest.used == 0:
 		return 0, nil
-	case c.sealed:
-		return 0, c.damage(nil, "something stands behind the seal, which is the end")
 	case !last:
 		return 0, c.damage(why, "no record verifies here, and more files follow")
-	case rest.tagAt > 0:
-		return 0, c.damage(why, "no record verifies here, and another one stands behind it, at offset %d", rest.tagAt)
 	}
 	if extent, known := c.extent(); known && rest.used > extent {
 		return 0, c.damage(why, "no record verifies here, and bytes stand behind its %d", extent)
