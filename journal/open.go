@@ -19,7 +19,7 @@ type Opened struct {
 	Created  bool       // there was nothing
 	Sealed   bool       // the last stop was clean
 	Damage   string     // what the log had to cut off at its end; "" if nothing
-	Jumped   tenure.LSN // the first LSN after a jump; 0 if there was none
+	First    tenure.LSN // the first position of this open: every open jumps
 	Snapshot tenure.LSN // the recovery began here; 0 = at the beginning
 	Records  int        // folded behind the snapshot
 	Bad      []error    // newer snapshots that did not verify
@@ -116,13 +116,14 @@ func recovered(log Log, window int) (*fold, Opened, error) {
 }
 
 // prepare writes what has to stand in the history before the first command: a
-// jump, unless the log's last stop was clean, and limits that differ.
+// jump, and limits that differ.
 //
-// A jump after every unclean stop covers more than the damage that the log saw:
-// a crash between a cut and its jump, and a disk that lost an acknowledged tail
-// without a trace.
+// Every open jumps, not only one that found damage. So tokens rise (T7) also
+// when the open before crashed between a cut and its jump, when a disk lost an
+// acknowledged tail without a trace, and when somebody put an older copy of the
+// directory in place.
 func (s *sequencer) prepare(found *Opened) error {
-	reason := ""
+	reason := "opened"
 	switch {
 	case found.Created:
 		reason = "created"
@@ -131,12 +132,10 @@ func (s *sequencer) prepare(found *Opened) error {
 	case !found.Sealed:
 		reason = "the last stop was not clean"
 	}
-	if reason != "" {
-		if err := s.jump(reason); err != nil {
-			return err
-		}
-		found.Jumped = s.next
+	if err := s.jump(reason); err != nil {
+		return err
 	}
+	found.First = s.next
 	s.begin()
 	if s.engine.cfg.Limits != s.state.Limits() {
 		out := s.execute(&kernel.Command{Kind: kernel.KindConfigure, Limits: s.engine.cfg.Limits})
@@ -179,7 +178,7 @@ func (e *Engine) logOpened(took time.Duration) {
 		level = e.cfg.Logger.Warn
 	}
 	level("journal open", "created", o.Created, "sealed", o.Sealed, "snapshot", o.Snapshot, "records", o.Records,
-		"lsn", o.LSN, "live", o.Live, "damage", o.Damage, "jumped", o.Jumped, "bad_snapshots", len(o.Bad), "took", took)
+		"lsn", o.LSN, "live", o.Live, "damage", o.Damage, "first", o.First, "bad_snapshots", len(o.Bad), "took", took)
 }
 
 // Opened says what the open found.

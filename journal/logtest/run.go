@@ -98,9 +98,9 @@ func readFromAnywhere(t *testing.T, s Subject) {
 // is written, and the log goes on.
 func appendOnlyBehindTheLast(t *testing.T, s Subject) {
 	h := History{Log: s.Log}
-	h.Slot = 5
+	h.Slot = 3
 	h.Commands(t, 2, "one")
-	h.Commands(t, 2, "two")
+	h.Commands(t, 2, "two") // in slot 5
 	wrong := map[string]record.Record{
 		"another predecessor": {Kind: record.KindCommands, First: 5, Last: 5, Slot: 5, Prev: h.Records[0].Sum},
 		"none":                {Kind: record.KindCommands, First: 5, Last: 5, Slot: 5},
@@ -242,7 +242,7 @@ func trim(t *testing.T, s Subject) {
 	for range 100 {
 		h.Commands(t, 1, strings.Repeat("t", 200))
 	}
-	for _, before := range []tenure.LSN{0, 1, 30, 30, 75} {
+	for before := range tenure.LSN(76) {
 		if err := s.Log.Trim(before); err != nil {
 			t.Fatal(err)
 		}

@@ -102,6 +102,9 @@ func (m *model) twice(fs *faultfs.FS, found served) error {
 	if !slices.EqualFunc(sums, found.records, func(s record.Sum, r record.Record) bool { return s == r.Sum }) {
 		return fmt.Errorf("%d records were served after the recovery, and %d after the next crash", len(found.records), len(sums))
 	}
+	if err := keepsLast(l, tip); err != nil {
+		return err
+	}
 	next := record.Record{Kind: record.KindCommands, First: tip.Last + 1, Last: tip.Last + 1, Slot: tip.Slot, Prev: tip.Sum, Body: []byte("goes on")}
 	if err := l.Append(next.Prev, record.Append(nil, &next)); err != nil {
 		return err
@@ -114,6 +117,24 @@ func (m *model) twice(fs *faultfs.FS, found served) error {
 		return fmt.Errorf("a record that was acknowledged after the recovery is gone: %+v", report)
 	}
 	return l.Close()
+}
+
+// keepsLast trims all that can be trimmed: the last record has to stay.
+func keepsLast(l *wal.Log, tip record.Chain) error {
+	if err := l.Trim(tenure.MaxLSN); err != nil {
+		return err
+	}
+	var last record.Sum
+	for r, err := range l.Records(0) {
+		if err != nil {
+			return err
+		}
+		last = r.Sum
+	}
+	if last != tip.Sum {
+		return errors.New("the last record was trimmed")
+	}
+	return nil
 }
 
 // Every operation of a log's life fails in every way. The log acknowledges
@@ -192,4 +213,34 @@ func (m *model) halted() error {
 		return fmt.Errorf("%d operations after a failed append", now-ops)
 	}
 	return nil
+}
+
+// A process that ends while a snapshot gets its name may leave one that is seen
+// and not durable, beside a log that was sealed. Once served, it stays.
+//
+// proves: T11
+func TestT11_SnapshotSeenIsDurable(t *testing.T) {
+	m := made(t, 4<<10, "one")
+	m.fs.Before = func(op faultfs.Op) faultfs.Fault {
+		if op.Kind != faultfs.SyncDir {
+			return faultfs.Fault{}
+		}
+		if err := m.seal(); err != nil {
+			t.Error(err)
+		}
+		m.fs.Kill()
+		return faultfs.Fault{Err: syscall.EIO}
+	}
+	if err := m.save(1, 50); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	m.fs.Before = nil
+	l, report := open(t, m.fs, dir, small())
+	if kept, err := l.Snapshots(); err != nil || len(kept) != 1 || !report.Sealed || report.Rewritten {
+		t.Fatalf("%v, %v, %+v", kept, err, report)
+	}
+	l, _ = open(t, m.fs.Crash(faultfs.Nothing), dir, small())
+	if kept, err := l.Snapshots(); err != nil || len(kept) != 1 {
+		t.Errorf("a snapshot that was served is gone: %v, %v", kept, err)
+	}
 }

@@ -127,6 +127,8 @@ func (m *model) life() error {
 			at := m.h.Tip.Last + 5000
 			return m.append(record.Record{Kind: record.KindJump, First: at, Last: at, Body: record.AppendJump(nil, record.Jump{From: m.h.Tip.Last, Reason: "a cut"})})
 		},
+		m.seal,
+		func() error { return m.commands(9) },
 		m.seal, m.close, m.open, m.seal, m.close, m.open, m.kill, m.open,
 		func() error { return m.commands(5) },
 		m.close,
@@ -156,7 +158,7 @@ func (m *model) check(fs *faultfs.FS) (served, error) {
 	if report.Cut {
 		m.cuts++
 	}
-	found, err := m.matches(l, report)
+	found, err := m.matches(fs, l, report)
 	return served{found, report}, errors.Join(err, l.Close())
 }
 
@@ -166,7 +168,7 @@ type served struct {
 	report  wal.Report
 }
 
-func (m *model) matches(l *wal.Log, report wal.Report) ([]record.Record, error) {
+func (m *model) matches(fs *faultfs.FS, l *wal.Log, report wal.Report) ([]record.Record, error) {
 	var found []record.Record
 	for r, err := range l.Records(0) {
 		if err != nil {
@@ -177,7 +179,13 @@ func (m *model) matches(l *wal.Log, report wal.Report) ([]record.Record, error) 
 	if err := m.expected(found, report); err != nil {
 		return nil, err
 	}
-	return found, m.snapshots(l)
+	names, err := fs.List(dir)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".tmp") {
+			return nil, fmt.Errorf("%s was left", name)
+		}
+	}
+	return found, errors.Join(err, m.snapshots(l))
 }
 
 func (m *model) expected(found []record.Record, report wal.Report) error {

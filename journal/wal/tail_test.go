@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,22 +186,18 @@ func TestT11_Refused(t *testing.T) {
 // Records that verify, each by itself, and do not follow each other. They are
 // written with the file's own tag, as a log with a bug would.
 func TestT11_RecordsThatDoNotFollow(t *testing.T) {
-	chain := record.Chain{}
-	base := record.Record{Kind: record.KindCommands, First: 1, Last: 3, Slot: 10}
-	record.Append(nil, &base)
-	if err := chain.Next(&base); err != nil {
-		t.Fatal(err)
-	}
+	m := made(t, 4<<10)
+	m.h.Slot = 10
+	m.h.Append(t, record.Record{Kind: record.KindCommands, First: 1, Last: 3})
+	m.log.Close()
+	prev := m.h.Tip.Sum
 	wrong := map[string]record.Record{
-		"slot": {Kind: record.KindCommands, First: 4, Last: 4, Slot: 9, Prev: base.Sum},
-		"gap":  {Kind: record.KindCommands, First: 5, Last: 5, Slot: 10, Prev: base.Sum},
-		"back": {Kind: record.KindJump, First: 3, Last: 3, Slot: 10, Prev: base.Sum},
-		"sum":  {Kind: record.KindCommands, First: 4, Last: 4, Slot: 10},
+		"slot 9 goes back":   {Kind: record.KindCommands, First: 4, Last: 4, Slot: 9, Prev: prev},
+		"LSN 5 leaves":       {Kind: record.KindCommands, First: 5, Last: 5, Slot: 10, Prev: prev},
+		"LSN 3 goes back":    {Kind: record.KindJump, First: 3, Last: 3, Slot: 10, Prev: prev},
+		"follows the record": {Kind: record.KindCommands, First: 4, Last: 4, Slot: 10},
 	}
-	for name, r := range wrong {
-		m := made(t, 4<<10)
-		m.h.Append(t, base)
-		m.log.Close()
+	for says, r := range wrong {
 		b := record.Append(nil, &r)
 		fs := m.fs.Crash(faultfs.Everything)
 		fs.Edit(first, func(file []byte) []byte {
@@ -211,8 +206,8 @@ func TestT11_RecordsThatDoNotFollow(t *testing.T) {
 			return file
 		})
 		_, _, err := wal.Open(fs, dir, small())
-		if !errors.Is(err, wal.ErrDamaged) || !errors.Is(err, record.ErrChain) {
-			t.Errorf("%s: %v", name, err)
+		if !errors.Is(err, wal.ErrDamaged) || !errors.Is(err, record.ErrChain) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
 		}
 	}
 }
@@ -223,46 +218,38 @@ func TestT11_RecordsThatDoNotFollow(t *testing.T) {
 // proves: T11
 func TestT11_FailedSyncIsNotForgotten(t *testing.T) {
 	for _, seal := range []bool{false, true} {
-		m := made(t, 4<<10, "one")
-		m.fs.Before = func(op faultfs.Op) faultfs.Fault {
-			if op.Kind == faultfs.Sync {
-				return faultfs.Fault{Err: syscall.EIO, Lost: true}
-			}
-			return faultfs.Fault{}
+		for spare := range 3 {
+			forgotten(t, seal, spare)
 		}
-		err := m.commands(10)
-		if seal {
-			m = made(t, 4<<10, "one")
-			m.fs.Before = func(op faultfs.Op) faultfs.Fault {
-				return faultfs.Fault{Err: map[bool]error{true: syscall.EIO}[op.Kind == faultfs.Sync], Lost: op.Kind == faultfs.Sync}
-			}
-			err = m.seal()
+	}
+}
+
+// forgotten lets the sync of a record fail that leaves so many spare bytes in
+// its file. With none it is the sync of the next file that fails.
+func forgotten(t *testing.T, seal bool, spare int) {
+	t.Helper()
+	m := made(t, 4<<10, strings.Repeat("x", 4<<10-112-96-96-spare))
+	m.fs.Before = func(op faultfs.Op) faultfs.Fault {
+		if op.Kind == faultfs.Sync {
+			return faultfs.Fault{Err: syscall.EIO, Lost: true}
 		}
-		if !errors.Is(err, syscall.EIO) {
-			t.Fatal(err)
-		}
-		m.fs.Before = nil
-		m.fs.Kill()
-		l, report := open(t, m.fs, dir, small())
-		if !report.Rewritten {
-			t.Errorf("seal %v: not written again: %+v", seal, report)
-		}
-		kept := slices.Collect(func(yield func(record.Sum) bool) {
-			for r := range l.Records(0) {
-				yield(r.Sum)
-			}
-		})
-		after, _ := open(t, m.fs.Crash(faultfs.Nothing), dir, small())
-		n := 0
-		for r := range after.Records(0) {
-			if n >= len(kept) || r.Sum != kept[n] {
-				t.Errorf("record %d is another one", n)
-			}
-			n++
-		}
-		if n != len(kept) || n != 2 {
-			t.Errorf("seal %v: %d records were served, and %d are durable", seal, len(kept), n)
-		}
+		return faultfs.Fault{}
+	}
+	next := m.h.Next(1, "")
+	if seal {
+		next = record.Record{Kind: record.KindSeal, First: 2, Last: 1}
+	}
+	if err := m.append(next); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	m.fs.Before = nil
+	m.fs.Kill()
+	got, err := m.check(m.fs)
+	if err != nil || !got.report.Rewritten || len(got.records) != min(1+spare, 2) {
+		t.Errorf("seal %v, %d spare bytes: %d records, %+v, %v", seal, spare, len(got.records), got.report, err)
+	}
+	if err := m.twice(m.fs, got); err != nil {
+		t.Errorf("seal %v, %d spare bytes: %v", seal, spare, err)
 	}
 }
 
