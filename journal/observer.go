@@ -159,7 +159,7 @@ var (
 	descLeases   = prometheus.NewDesc("tenure_leases", "Live leases, by state.", []string{"state"}, nil)
 	descRenewals = prometheus.NewDesc("tenure_renewals_total", "Renewals, by answer.", []string{"answer"}, nil)
 	descLag      = prometheus.NewDesc("tenure_renewal_lag_ratio", "How much of a lease's TTL had passed in silence when it was renewed.", nil, nil)
-	descRestarts = prometheus.NewDesc("tenure_time_given_again_total", "How often every lease was given its time again: after an open, or a pause of this process.", []string{"reason"}, nil)
+	descRestarts = prometheus.NewDesc("tenure_time_given_again_total", "How often leases were given their time again: all after an open, those with a shorter TTL after a pause of this process.", []string{"reason"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

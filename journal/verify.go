@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -13,14 +12,15 @@ import (
 
 // Verified says what a verification went through.
 type Verified struct {
-	Records   int
-	Commands  int
-	From, To  tenure.LSN // the positions folded
-	Snapshots int        // each equals the fold at its position
-	Sealed    bool
-	Cut       string // what an open would cut off at the end; "" if nothing
-	Digest    string
-	Live      int
+	Records   int        `json:"records"`
+	Commands  int        `json:"commands"`
+	From      tenure.LSN `json:"from_lsn,string"` // the positions folded
+	To        tenure.LSN `json:"to_lsn,string"`
+	Snapshots int        `json:"snapshots"` // each equals the fold at its position
+	Sealed    bool       `json:"sealed"`
+	Cut       string     `json:"cut,omitempty"` // what an open would cut off at the end; "" if nothing
+	Digest    string     `json:"digest"`
+	Live      int        `json:"live"` // leases
 }
 
 // Verify folds the journal in dir again, offline and without writing, and
@@ -145,63 +145,4 @@ func (v *verifier) finish(f *fold) error {
 		return fmt.Errorf("%d snapshots stand at positions that the records do not reach", len(v.kept))
 	}
 	return f.state.Check()
-}
-
-// Dumped is one line of a dump: a record, or one command of it.
-type Dumped struct {
-	LSN     tenure.LSN `json:"lsn"`
-	Slot    uint64     `json:"slot"`
-	Wall    int64      `json:"wall_ms"`
-	Kind    string     `json:"kind"` // acquire …, or jump, seal
-	Command any        `json:"command,omitempty"`
-	Reason  string     `json:"reason,omitempty"` // of a jump
-	Sum     string     `json:"sum,omitempty"`    // of the record, with its first line
-}
-
-// Dump yields, for people and scripts, what the records of the journal in dir
-// say, offline and without writing. Records behind the oldest snapshot are all
-// there are.
-func Dump(dir string, yield func(Dumped) error) error {
-	log, _, err := wal.Open(wal.OS{}, dir, wal.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	for rec, failed := range log.Records(0) {
-		if failed == nil {
-			failed = dumpRecord(&rec, yield)
-		}
-		if failed != nil {
-			err = failed
-			break
-		}
-	}
-	return errors.Join(err, log.Close())
-}
-
-func dumpRecord(rec *record.Record, yield func(Dumped) error) error {
-	line := Dumped{LSN: rec.First, Slot: rec.Slot, Wall: rec.Wall, Kind: rec.Kind.String(), Sum: hex.EncodeToString(rec.Sum[:])}
-	switch rec.Kind {
-	case record.KindJump:
-		jump, err := record.DecodeJump(rec.Body)
-		if err != nil {
-			return err
-		}
-		line.Reason = jump.Reason
-		return yield(line)
-	case record.KindCommands:
-		for body := rec.Body; len(body) > 0; line.LSN++ {
-			cmd, rest, err := kernel.DecodeCommand(body)
-			if err != nil {
-				return fmt.Errorf("journal: command %d: %w", line.LSN, err)
-			}
-			body = rest
-			line.Kind, line.Command = cmd.Kind.String(), cmd
-			if err := yield(line); err != nil {
-				return err
-			}
-			line.Sum = ""
-		}
-		return nil
-	}
-	return yield(line)
 }

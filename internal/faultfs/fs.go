@@ -139,7 +139,8 @@ func (f *FS) Edit(name string, change func([]byte) []byte) {
 }
 
 // Flip changes one bit of a file behind everybody's back, durably, and returns
-// the size of the file in bytes. A bit behind the end changes nothing.
+// the size of the file in bytes. A bit behind the end changes nothing. All of
+// the file has to be synced, as it is after [FS.Crash].
 func (f *FS) Flip(name string, bit int) (size int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

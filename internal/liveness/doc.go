@@ -11,8 +11,9 @@
 //     so a beat that came before wins; a condemned lease's beats are refused
 //     from then on, also while its lapse has yet to be ordered. After the grace
 //     its reclaim is proposed; without grace both are, in one batch.
-//  3. A withdrawn lease, whoever withdrew it, is proposed for reclaim at the end
-//     of what its last answered beat allowed, plus the grace. The holder of a
+//  3. A withdrawn lease, whoever withdrew it, is proposed for reclaim one grace
+//     after the end of what its last answered beat allowed or, if it was
+//     withdrawn later than that, one grace after it was. The holder of a
 //     lease without TTL may believe in it for ever: it never lapses, and once it
 //     is revoked it is never proposed for reclaim; only an operator, who asserts
 //     that the holder is dead, ends it.
@@ -44,5 +45,6 @@
 // Shorter pauses are not told from ordinary scheduling; Pause is therefore not
 // above the shortest TTL that limits permit. A reservation's deadline is a slot
 // and counts by the clock, pauses included: the law refuses an activation past
-// it however it came to be late.
+// it however it came to be late. Its expiry may be proposed as much later as
+// this process was paused.
 package liveness

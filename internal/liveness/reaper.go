@@ -76,10 +76,6 @@ func (t *Table) promise(busy bool) time.Duration {
 	defer t.mu.Unlock()
 	now := t.now()
 	if !busy && (len(t.index) == 0 || t.halted != nil) {
-		select {
-		case <-t.wake: // of a rest that ended otherwise
-		default:
-		}
 		t.resting = t.halted == nil
 		t.hearing.unwatch()
 		return Never

@@ -133,7 +133,10 @@ func (t *Table) insert(l Entry, now time.Duration) {
 	if t.resting {
 		t.resting = false
 		t.hearing.watch(t.sweep)
-		t.wake <- struct{}{} // has room: resting was set after it was drained
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -160,6 +163,9 @@ func (t *Table) withdraw(i uint32, epoch tenure.Epoch, now time.Duration) {
 	if e.phase == Reserved { // the law has no such step; if it had, its holder might believe for a TTL
 		e.until = later(now, max(e.ttl, 0))
 	}
+	// The grace counts from the end of belief or, if the lapse came to be ordered
+	// later than that, from there: whoever learns of the loss has all of it.
+	e.until = max(e.until, now)
 	reclaiming := e.flags.has(paired)
 	t.move(e, Revoking)
 	e.epoch = epoch

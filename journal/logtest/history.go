@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/tenurehq/tenure"
+	"github.com/tenurehq/tenure/journal"
 	"github.com/tenurehq/tenure/journal/record"
 )
 
 // History appends to a log and remembers what it appended.
 type History struct {
-	Log     Log
+	Log     journal.Log
 	Tip     record.Chain
 	Slot    uint64 // of the next record; it never goes back
 	Records []record.Record
@@ -40,7 +41,7 @@ func (h *History) Try(r record.Record) error {
 }
 
 // Append is Try for records that have to be appended. It returns the bytes.
-func (h *History) Append(t *testing.T, r record.Record) []byte {
+func (h *History) Append(t testing.TB, r record.Record) []byte {
 	t.Helper()
 	b := h.Encode(&r)
 	if err := h.Log.Append(r.Prev, b); err != nil {
@@ -52,7 +53,7 @@ func (h *History) Append(t *testing.T, r record.Record) []byte {
 }
 
 // Commands appends a commands record that uses n LSNs.
-func (h *History) Commands(t *testing.T, n int, body string) []byte {
+func (h *History) Commands(t testing.TB, n int, body string) []byte {
 	t.Helper()
 	h.Slot++
 	return h.Append(t, h.Next(n, body))
@@ -71,7 +72,7 @@ func (h *History) Next(n int, body string) record.Record {
 }
 
 // Equal checks that the log yields exactly these records.
-func Equal(t *testing.T, log Log, from tenure.LSN, want []record.Record) {
+func Equal(t *testing.T, log journal.Log, from tenure.LSN, want []record.Record) {
 	t.Helper()
 	same(t, collect(t, log.Records(from)), want)
 }

@@ -6,34 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tenurehq/tenure"
+	"github.com/tenurehq/tenure/journal"
 	"github.com/tenurehq/tenure/journal/record"
 )
 
 // Subject is a log under test.
 type Subject struct {
 	// Log is empty, and open.
-	Log Log
+	Log journal.Log
 	// Reopen opens again what the last log left when it was closed.
-	Reopen func() Log
-}
-
-// Log is journal.Log. It is repeated here because package journal is tested
-// with logs that are built on this suite.
-type Log interface {
-	Append(prev record.Sum, rec []byte) error
-	Records(from tenure.LSN) iter.Seq2[record.Record, error]
-	Trim(before tenure.LSN) error
-	SaveSnapshot(at tenure.LSN, write func(io.Writer) error) error
-	Snapshots() ([]tenure.LSN, error)
-	OpenSnapshot(at tenure.LSN) (io.ReadCloser, error)
-	RemoveSnapshot(at tenure.LSN) error
-	Close() error
+	Reopen func() journal.Log
 }
 
 // Run runs the suite, with a subject of its own for each case.
@@ -200,7 +187,7 @@ func readBesideAppend(t *testing.T, s Subject) {
 
 // readUntil reads the log again and again: each time what was there before has
 // to be there again.
-func readUntil(log Log, stop <-chan struct{}) error {
+func readUntil(log journal.Log, stop <-chan struct{}) error {
 	seen := 0
 	for {
 		n := 0
@@ -274,7 +261,7 @@ func trimKeepsTheLast(t *testing.T, s Subject) {
 }
 
 // suffix checks that the log has some of the last records, the last included.
-func suffix(t *testing.T, log Log, all []record.Record) {
+func suffix(t *testing.T, log journal.Log, all []record.Record) {
 	t.Helper()
 	got := collect(t, log.Records(0))
 	if len(got) == 0 || len(got) > len(all) {
@@ -283,7 +270,7 @@ func suffix(t *testing.T, log Log, all []record.Record) {
 	same(t, got, all[len(all)-len(got):])
 }
 
-func again(t *testing.T, s Subject) Log {
+func again(t *testing.T, s Subject) journal.Log {
 	t.Helper()
 	if err := s.Log.Close(); err != nil {
 		t.Fatalf("close: %v", err)
@@ -304,7 +291,7 @@ func closed(t *testing.T, s Subject) {
 	Equal(t, s.Reopen(), 0, h.Records)
 }
 
-func save(t *testing.T, log Log, at tenure.LSN, b []byte) {
+func save(t *testing.T, log journal.Log, at tenure.LSN, b []byte) {
 	t.Helper()
 	err := log.SaveSnapshot(at, func(w io.Writer) error {
 		for part := range slices.Chunk(b, 1000) {
@@ -319,7 +306,7 @@ func save(t *testing.T, log Log, at tenure.LSN, b []byte) {
 	}
 }
 
-func wantSnapshot(t *testing.T, log Log, at tenure.LSN, want []byte) {
+func wantSnapshot(t *testing.T, log journal.Log, at tenure.LSN, want []byte) {
 	t.Helper()
 	r, err := log.OpenSnapshot(at)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tenurehq/tenure"
+	"github.com/tenurehq/tenure/journal"
 )
 
 func snapshots(t *testing.T, s Subject) {
@@ -22,7 +23,7 @@ func snapshots(t *testing.T, s Subject) {
 	for at, b := range bodies {
 		save(t, s.Log, at, b)
 	}
-	check := func(log Log) {
+	check := func(log journal.Log) {
 		t.Helper()
 		got, err := log.Snapshots()
 		if err != nil || !slices.Equal(got, want) {

@@ -48,7 +48,7 @@ func crashes(fs *faultfs.FS, subsets int, act func() error, see func(op faultfs.
 func TestT11_EveryCrashPoint(t *testing.T) {
 	subsets, inner := 8, 1
 	if testing.Short() || raceEnabled {
-		subsets, inner = 2, 0
+		subsets, inner = 1, 0
 	}
 	images := 0
 	m := newModel(faultfs.New())

@@ -12,18 +12,18 @@ import (
 	"github.com/tenurehq/tenure/journal/wal"
 )
 
-var everyBit = flag.Bool("every-bit", false, "flip every bit, and not one of thirteen")
+var everyBit = flag.Bool("every-bit", false, "flip every bit, and not one of twenty-three")
 
-// stride is the distance of the bits that are flipped. Thirteen meets each place
-// in a byte equally often.
+// stride is the distance of the bits that are flipped. It is odd, so that each
+// place in a byte is met equally often.
 func stride() int {
 	switch {
 	case *everyBit:
 		return 1
 	case raceEnabled || testing.Short():
-		return 127
+		return 1021
 	}
-	return 13
+	return 23
 }
 
 // journal64 makes a journal of 64 KiB in four files.
@@ -92,7 +92,7 @@ func flipAll(t *testing.T, m *model, opt wal.Options, file string) (bits int) {
 		}
 		bits++
 		m.found(t, m.fs, opt, name, bit, true)
-		if bits%101 == 0 {
+		if bits%53 == 0 {
 			m.found(t, m.fs.Crash(faultfs.Everything), opt, name, bit, false)
 		}
 		m.fs.Flip(name, bit)

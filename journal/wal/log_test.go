@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tenurehq/tenure/internal/faultfs"
+	"github.com/tenurehq/tenure/journal"
 	"github.com/tenurehq/tenure/journal/logtest"
 	"github.com/tenurehq/tenure/journal/wal"
 )
@@ -32,7 +33,7 @@ func run(t *testing.T, where func(*testing.T) (wal.FS, string), size int64) {
 		if _, memory := fs.(*faultfs.FS); memory && size == 0 {
 			size = 1 << 20
 		}
-		reopen := func() logtest.Log {
+		reopen := func() journal.Log {
 			l, _ := open(t, fs, dir, wal.Options{SegmentBytes: size})
 			return l
 		}

@@ -18,7 +18,7 @@ import (
 const first = dir + "/log-00000000000000000001"
 
 // made is a journal of one file with records of these sizes, all synced.
-func made(t *testing.T, size int64, bodies ...string) *model {
+func made(t testing.TB, size int64, bodies ...string) *model {
 	t.Helper()
 	m := newModel(faultfs.New())
 	opt := small()
