@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenurehq/tenure/internal/clock"
+	"github.com/tenurehq/tenure/internal/testenv"
 )
 
 func Example() {
@@ -25,7 +26,7 @@ func Example() {
 // /proc/uptime is CLOCK_BOOTTIME as every other process of the host sees it, in hundredths of a second.
 func TestBootIsTheHostsUptime(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux promises readings that processes can compare")
+		testenv.Need(t, "Linux")
 	}
 	uptime := func() time.Duration {
 		text, err := os.ReadFile("/proc/uptime")

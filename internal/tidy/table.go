@@ -47,6 +47,7 @@ var House = []Room{
 
 	// Floor 4: where engines and uses meet.
 	{Path: "cmd/tenure", Floor: 4, Down: true},
+	{Path: "examples/store", Floor: 4, May: []string{".", "fence"}},
 
 	// Test rooms. Their floor says what they may build on.
 	{Path: "internal/tidy", Floor: 0, Kind: Test, Std: true},
