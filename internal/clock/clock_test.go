@@ -2,17 +2,12 @@ package clock_test
 
 import (
 	"fmt"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tenurehq/tenure/internal/clock"
-	"github.com/tenurehq/tenure/internal/testenv"
 )
 
 func Example() {
@@ -21,30 +16,6 @@ func Example() {
 	c.Advance(4 * time.Second)
 	fmt.Println("left:", deadline-c.Now())
 	// Output: left: 6s
-}
-
-// /proc/uptime is CLOCK_BOOTTIME as every other process of the host sees it, in hundredths of a second.
-func TestBootIsTheHostsUptime(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		testenv.Need(t, "Linux")
-	}
-	uptime := func() time.Duration {
-		text, err := os.ReadFile("/proc/uptime")
-		if err != nil {
-			t.Fatal(err)
-		}
-		seconds, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(seconds * float64(time.Second))
-	}
-	before := uptime()
-	now := clock.Boot().Now()
-	after := uptime()
-	if slack := 20 * time.Millisecond; now < before-slack || now > after+slack {
-		t.Fatalf("Boot reads %v, /proc/uptime %v before and %v after", now, before, after)
-	}
 }
 
 func TestBootNeverGoesBack(t *testing.T) {
