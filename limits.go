@@ -62,7 +62,7 @@ func DefaultLimits() Limits {
 // The widest limits that an engine accepts.
 const (
 	maxLeases   = 100_000_000
-	maxBundle   = 1_024
+	maxBundle   = 128                 // so that one hand-over of bundles fits one record
 	maxDuration = 30 * 24 * time.Hour // fits the wire's 32-bit milliseconds
 )
 

@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	maxResources   = 1_024 // the widest bundle that any engine accepts
+	maxResources   = 128 // the widest bundle that any engine accepts
 	maxEncodedName = 3 * tenure.MaxResourceBytes
 )
 

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenurehq/tenure"
@@ -11,32 +12,33 @@ import (
 // claim grants, refuses, or lets wait. A claim on a resource that an earlier
 // claim waits for does not pass it, even if the resource is free.
 func (s *sequencer) claim(r *request) {
+	if r.drawn {
+		r.cmd.Seen = s.asOf() // nobody can have executed it: it was drawn a moment ago
+	}
 	if wt := s.waiting.byOp[r.cmd.Op]; wt != nil {
 		s.repeat(r, wt)
 		return
 	}
-	if !s.waiting.wanted(r.cmd.Resources) {
+	wanted := s.waiting.wanted(r.cmd.Resources)
+	if !wanted && !r.wait {
 		out := s.execute(&r.cmd)
-		if out.Code == kernel.Held && r.wait {
-			s.enqueue(r)
-			return
-		}
-		r.granted = r.wait && out.Changed()
 		s.resolve(r, &r.cmd, &out)
 		return
 	}
 	s.at.LSN = s.next
 	out := s.state.Judge(s.at, &r.cmd)
 	switch {
-	case out.Code != kernel.Held && out.Code != kernel.Granted:
-		s.resolve(r, &r.cmd, &out)
-	case r.wait:
+	case r.wait && (out.Code == kernel.Held || out.Code == kernel.Granted && wanted):
 		s.enqueue(r)
-	case out.Code == kernel.Held:
+	case out.Code != kernel.Granted:
 		s.resolve(r, &r.cmd, &out)
-	default:
-		s.refuse(r, &tenure.Error{Code: tenure.ErrHeld, Resource: r.cmd.Resources[0], LSN: s.asOf(),
+	case wanted:
+		s.refuse(r, &tenure.Error{Code: tenure.ErrHeld, Resource: r.first(), LSN: s.asOf(),
 			Why: "it is free, but an earlier claim waits for it, or for a bundle with it: wait in line, or try again later"})
+	case r.decide():
+		out = s.execute(&r.cmd)
+		r.granted = out.Changed()
+		s.resolve(r, &r.cmd, &out)
 	}
 }
 
@@ -49,31 +51,33 @@ func (s *sequencer) refuse(r *request, err error) {
 func (s *sequencer) repeat(r *request, wt *waiter) {
 	switch {
 	case !sameClaim(&r.cmd, &wt.cmd):
-		s.refuse(r, &tenure.Error{Code: tenure.ErrConflict, Resource: r.cmd.Resources[0], LSN: s.asOf(),
+		s.refuse(r, &tenure.Error{Code: tenure.ErrConflict, Resource: r.first(), LSN: s.asOf(),
 			Why: "another claim waits under this operation: draw a fresh operation for a different claim"})
 	case !r.wait:
 		s.refuse(r, s.held(&wt.cmd))
 	case s.waiting.callers >= s.state.Limits().Waiters:
-		s.refuse(r, tooManyWaiters("waiters", &r.cmd))
+		s.refuse(r, tooManyWaiters("waiters", r))
 	default:
 		r.arrived = s.engine.cfg.Clock.Now()
 		s.waiting.attach(wt, r)
+		r.standInLine()
 	}
 }
 
 func (s *sequencer) enqueue(r *request) {
 	if limit := s.waiting.full(r.cmd.Resources, s.state.Limits()); limit != "" {
-		s.refuse(r, tooManyWaiters(limit, &r.cmd))
+		s.refuse(r, tooManyWaiters(limit, r))
 		return
 	}
 	r.arrived = s.engine.cfg.Clock.Now()
 	wt := &waiter{cmd: r.cmd}
 	s.waiting.join(wt)
 	s.waiting.attach(wt, r)
+	r.standInLine()
 }
 
-func tooManyWaiters(limit string, cmd *kernel.Command) error {
-	return &tenure.Error{Code: tenure.ErrFull, Field: limit, Resource: cmd.Resources[0],
+func tooManyWaiters(limit string, r *request) error {
+	return &tenure.Error{Code: tenure.ErrFull, Field: limit, Resource: r.first(),
 		Why: "as many claims wait as the limit allows: try again later, or raise the limit"}
 }
 
@@ -96,13 +100,17 @@ func (s *sequencer) handOver(freed []tenure.Resource) {
 	}
 }
 
-// admit steps the claim of a waiter that may pass and takes it out of line.
+// admit steps the claim of a waiter that may pass and takes it out of line. If
+// all its callers have left in the meantime, nothing is granted.
 func (s *sequencer) admit(wt *waiter) {
 	// The operation was never executed while it waited here, however long ago
 	// the client looked at the history.
 	wt.cmd.Seen = max(wt.cmd.Seen, s.asOf())
-	asked := wt.asked
+	asked := slices.DeleteFunc(slices.Clone(wt.asked), func(r *request) bool { return !r.decide() })
 	s.waiting.leave(wt)
+	if len(asked) == 0 {
+		return
+	}
 	out := s.execute(&wt.cmd)
 	for _, r := range asked {
 		r.granted = out.Changed()
@@ -127,11 +135,13 @@ func (s *sequencer) giveUp(r *request) {
 	}
 }
 
-// held says who stands in cmd's way now.
-func (s *sequencer) held(cmd *kernel.Command) error {
+// held says who stands in the way of a claim that waited.
+func (s *sequencer) held(waited *kernel.Command) error {
+	cmd := *waited
+	cmd.Seen = max(cmd.Seen, s.asOf()) // as in admit
 	s.at.LSN = s.next
-	out := s.state.Judge(s.at, cmd)
-	if err := out.Err(cmd, 0); err != nil {
+	out := s.state.Judge(s.at, &cmd)
+	if err := out.Err(&cmd); err != nil {
 		return err
 	}
 	return &tenure.Error{Code: tenure.ErrHeld, Resource: cmd.Resources[0], LSN: s.asOf(), Why: "earlier claims wait for it"}
@@ -139,13 +149,11 @@ func (s *sequencer) held(cmd *kernel.Command) error {
 
 // orphan notes the release of a grant that nobody took. Several callers may
 // have asked under one operation, waiting or repeating: it is an orphan only
-// if all of them left, since whoever was given the token believes in it.
+// if none of them was answered, since whoever was given the token believes in
+// it.
 func (s *sequencer) orphan(l *tenure.Lease) {
-	if l.Token.IsZero() {
-		return
-	}
 	for _, r := range s.answers {
-		if r.kind == askClaim && r.lease.Token == l.Token && r.fate.Load() != fateGone {
+		if r.kind == askClaim && r.lease.Token == l.Token && r.fate.Load() == fateAnswered {
 			return
 		}
 	}
@@ -162,6 +170,9 @@ func (s *sequencer) tooEarly(cmd *kernel.Command) error {
 		return nil // the law answers
 	}
 	left, known := s.engine.live.table.Reclaimable(cmd.Lease)
+	if l.LSN > s.engine.feed.headLSN() { // withdrawn in this very turn: the table has not heard of it
+		left, known = max(left, time.Duration(l.TTL+l.Grace)*time.Millisecond), l.TTL > 0
+	}
 	if known && left <= 0 {
 		return nil
 	}

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -50,7 +52,8 @@ func (e *Engine) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, err
 	if c.Wait < 0 {
 		return tenure.Lease{}, &tenure.Error{Code: tenure.ErrInvalid, Field: "wait", Why: fmt.Sprintf("%v is negative: 0 never waits, WaitForever waits until the context ends", c.Wait)}
 	}
-	if c.Op.IsZero() {
+	r := newRequest(askClaim)
+	if r.drawn = c.Op.IsZero(); r.drawn {
 		op, err := e.draw()
 		if err != nil {
 			return tenure.Lease{}, err
@@ -58,13 +61,17 @@ func (e *Engine) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, err
 		c.Op = op
 	}
 	c.Resources, c.Meta = slices.Clone(c.Resources), bytes.Clone(c.Meta) // the state keeps them
-	r := newRequest(askClaim)
 	r.cmd = kernel.FromClaim(c)
 	r.wait = c.Wait > 0
 	if err := e.submit(ctx, r); err != nil {
 		return tenure.Lease{}, err
 	}
-	return e.await(ctx, r, c.Wait)
+	l, err := e.await(ctx, r, c)
+	if errors.Is(err, tenure.ErrInvalid) {
+		// The law counts in milliseconds of 32 bits; quote what was asked.
+		err = cmp.Or(c.Validate(e.cfg.Limits), err)
+	}
+	return l, err
 }
 
 // draw makes an operation for a claim that brought none.
@@ -74,11 +81,12 @@ func (e *Engine) draw() (tenure.Op, error) {
 	return tenure.ReadOp(e.cfg.Rand, e.feed.headLSN())
 }
 
-// await takes the claim's answer, or takes the claim back.
-func (e *Engine) await(ctx context.Context, r *request, wait time.Duration) (tenure.Lease, error) {
+// await takes the answer to a claim or a command (whose claim is zero), or
+// takes the claim back.
+func (e *Engine) await(ctx context.Context, r *request, c tenure.Claim) (tenure.Lease, error) {
 	var over <-chan time.Time
-	if r.wait && wait < tenure.WaitForever {
-		timer := time.NewTimer(wait)
+	if r.wait && c.Wait < tenure.WaitForever {
+		timer := time.NewTimer(c.Wait)
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -90,15 +98,19 @@ func (e *Engine) await(ctx context.Context, r *request, wait time.Duration) (ten
 			over = nil
 			e.giveUp(r) // the sequencer answers: refused, or granted just before
 		case <-ctx.Done():
-			if !r.leave() {
+			was := r.leave()
+			if was == fateAnswered {
 				<-r.done
 				return r.lease, r.err
 			}
-			if !r.wait {
-				return tenure.Lease{}, e.unknown(ctx, r)
+			if r.wait {
+				e.giveUp(r)
 			}
-			e.giveUp(r)
-			return tenure.Lease{}, &tenure.Error{Code: tenure.ErrHeld, Resource: r.cmd.Resources[0], Cause: context.Cause(ctx), Why: "the wait was ended"}
+			if was == fateInLine || was == fateOpen && r.wait && r.drawn {
+				return tenure.Lease{}, &tenure.Error{Code: tenure.ErrHeld, Resource: r.first(), Cause: context.Cause(ctx), Why: "the wait was ended, nothing was granted"}
+			}
+			return tenure.Lease{}, &tenure.Error{Code: tenure.ErrUnknownOutcome, Op: c.Op, Cause: context.Cause(ctx),
+				Why: "the context ended before the answer: repeat the same call to settle it"}
 		}
 	}
 }
@@ -109,20 +121,12 @@ func (e *Engine) giveUp(r *request) {
 	_ = e.inbox.put(up, true) // closing or halted: every wait is ended there
 }
 
-// unknown is the answer of a call whose context ended while its command may
-// already be on its way to the disk.
-func (e *Engine) unknown(ctx context.Context, r *request) error {
-	err := &tenure.Error{Code: tenure.ErrUnknownOutcome, Cause: context.Cause(ctx), Why: "the context ended before the answer: repeat the same call to settle it"}
-	if r.kind == askClaim {
-		err.Op = tenure.Op{ID: r.cmd.Op, Seen: r.cmd.Seen}
-	}
-	return err
-}
-
 // Do executes a command on one lease; the change is durable when it returns.
 func (e *Engine) Do(ctx context.Context, c tenure.Command) (tenure.Lease, error) {
-	if c == nil {
-		return tenure.Lease{}, &tenure.Error{Code: tenure.ErrInvalid, Field: "command", Why: "no command is given"}
+	switch c.(type) {
+	case tenure.Activate, tenure.Release, tenure.Revoke, tenure.Reclaim:
+	default:
+		return tenure.Lease{}, &tenure.Error{Code: tenure.ErrInvalid, Field: "command", Why: fmt.Sprintf("%T is none of Activate, Release, Revoke, Reclaim", c)}
 	}
 	if err := c.Validate(); err != nil {
 		return tenure.Lease{}, err
@@ -132,11 +136,13 @@ func (e *Engine) Do(ctx context.Context, c tenure.Command) (tenure.Lease, error)
 	if err := e.submit(ctx, r); err != nil {
 		return tenure.Lease{}, err
 	}
-	return e.await(ctx, r, 0)
+	return e.await(ctx, r, tenure.Claim{})
 }
 
 // Renew says that the holders are alive. It is answered from memory and never
-// waits for the disk.
+// waits for the disk: of a lease that is not alive it says ErrEnded, or
+// ErrNotFound if its id was never reached, and no more; Lookup knows what became
+// of it.
 func (e *Engine) Renew(ctx context.Context, refs []tenure.Ref) ([]error, error) {
 	if len(refs) > tenure.MaxRefsPerRenew {
 		return nil, &tenure.Error{Code: tenure.ErrInvalid, Field: "refs", Why: fmt.Sprintf("%d in one call, at most %d are allowed", len(refs), tenure.MaxRefsPerRenew)}
@@ -149,7 +155,7 @@ func (e *Engine) Renew(ctx context.Context, refs []tenure.Ref) ([]error, error) 
 	for i, err := range each {
 		switch tenure.CodeOf(err) {
 		case tenure.ErrNotFound:
-			each[i] = e.gone(ctx, refs[i])
+			each[i] = e.gone(refs[i])
 		case tenure.ErrHalted, tenure.ErrUnavailable:
 			return nil, err
 		}
@@ -157,22 +163,17 @@ func (e *Engine) Renew(ctx context.Context, refs []tenure.Ref) ([]error, error) 
 	return each, nil
 }
 
-// gone finds out what became of a lease that nobody keeps alive any more.
-func (e *Engine) gone(ctx context.Context, ref tenure.Ref) error {
-	if ref.Token.IsZero() {
-		return &tenure.Error{Code: tenure.ErrInvalid, Field: "token", Resource: ref.Resource, Why: "a renewal carries the token of its grant"}
+// gone refuses to renew a lease that is not alive.
+func (e *Engine) gone(ref tenure.Ref) error {
+	refused := &tenure.Error{Code: tenure.ErrEnded, Lease: ref.Token.Lease, Resource: ref.Resource, LSN: e.feed.headLSN(),
+		Why: "no live lease has this token, its tenure is over: acquire again, under a new token"}
+	switch {
+	case ref.Token.IsZero():
+		refused.Code, refused.Field, refused.Why = tenure.ErrInvalid, "token", "a renewal carries the token of its grant"
+	case ref.Token.Lease.Shard != shard || ref.Token.Lease.LSN > refused.LSN:
+		refused.Code, refused.Why = tenure.ErrNotFound, "there is no such lease: check the token"
 	}
-	l, err := e.Lookup(ctx, tenure.Query{ID: ref.Token.Lease})
-	if err != nil {
-		return err
-	}
-	if !l.State.Live() {
-		return &tenure.Error{Code: tenure.ErrEnded, Lease: l.ID, Resource: ref.Resource, Holder: l.Holder, LSN: l.LSN,
-			Why: fmt.Sprintf("the lease is over (%v): acquire again, under a new token", l.State)}
-	}
-	again := make([]error, 1) // it was granted while we looked
-	e.live.renew([]tenure.Ref{ref}, again)
-	return again[0]
+	return refused
 }
 
 // submit puts r before the sequencer.
@@ -237,8 +238,14 @@ func (e *Engine) tripped() error {
 	return nil
 }
 
-// Halted returns the error that halted the engine; nil while it serves.
-func (e *Engine) Halted() error { return e.feed.failure() }
+// Halted returns the error that halted the engine; nil while it serves, and
+// after a clean Close.
+func (e *Engine) Halted() error {
+	if err := e.feed.failure(); errors.Is(err, tenure.ErrHalted) {
+		return err
+	}
+	return nil
+}
 
 // Close ends every wait and watch with ErrUnavailable, answers what was asked
 // before, seals the log and releases it. Leases stay what they are.
@@ -284,13 +291,13 @@ func (in *inbox) put(r *request, urgent bool) error {
 	return nil
 }
 
-// take returns everything that has arrived, waiting for a first request unless
-// there is other work. It reports false when the inbox is closed and empty.
-// The slice is valid until the next call.
-func (in *inbox) take(busy bool) (batch []*request, open bool) {
+// take returns everything that has arrived, waiting for a first request. It
+// reports false when the inbox is closed and empty. The slice is valid until the
+// next call.
+func (in *inbox) take() (batch []*request, open bool) {
 	for {
 		in.mu.Lock()
-		if len(in.arrived) > 0 || busy {
+		if len(in.arrived) > 0 {
 			batch = in.arrived
 			in.arrived, in.spare = in.spare[:0], batch
 			in.mu.Unlock()

@@ -65,13 +65,15 @@ func (f *feed) add(x effect) {
 		f.events = append(f.events, x)
 		return
 	}
-	f.floor = f.events[f.first].at.LSN
+	f.floor = max(f.floor, f.events[f.first].at.LSN)
 	f.events[f.first] = x
 	f.first = (f.first + 1) % f.window
 }
 
 // leap notes a gap of the LSN up to (not including) to.
 func (f *feed) leap(to tenure.LSN) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.jumps = append(f.jumps, jump{from: f.head, to: to})
 	if len(f.jumps) > maxJumps {
 		f.jumps = f.jumps[1:]
@@ -143,6 +145,10 @@ func (e *Engine) Watch(ctx context.Context, f tenure.Filter) iter.Seq2[tenure.Ev
 	return func(yield func(tenure.Event, error) bool) {
 		if err := f.Validate(); err != nil {
 			yield(tenure.Event{}, err)
+			return
+		}
+		if head := e.feed.headLSN(); f.MinLSN > head {
+			yield(tenure.Event{}, behind(f.MinLSN, head))
 			return
 		}
 		from := f.From

@@ -17,6 +17,7 @@ type fold struct {
 	sum   record.Sum // the last record's
 	slot  kernel.Slot
 
+	size    int64 // of the snapshot that it was loaded from
 	sealed  bool  // the last record is a seal
 	records int   // applied since the fold was made or loaded
 	bytes   int64 // of them
@@ -130,21 +131,19 @@ func (f *fold) replay(log Log, stop func() bool) error {
 		}
 	}
 	if !joined && f.sum != (record.Sum{}) && f.records == 0 {
-		// Nothing behind the snapshot connects to it: only right if there is
-		// nothing behind it at all.
-		return f.nothingBehind(log)
+		// Not even the record that the snapshot ends with is there.
+		return f.lost(log)
 	}
 	return nil
 }
 
-// nothingBehind makes sure that no record lies behind a snapshot that none
-// connects to.
-func (f *fold) nothingBehind(log Log) error {
+// lost says what is missing around a snapshot that no record connects to.
+func (f *fold) lost(log Log) error {
 	for rec, err := range log.Records(f.feed.head + 1) {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("journal: records between LSN %d and %d are missing: restore the directory whole", f.feed.head, rec.First)
+		return fmt.Errorf("journal: records between LSN %d and %d are missing: keep the directory as it is, and restore a whole copy", f.feed.head, rec.First)
 	}
-	return nil
+	return fmt.Errorf("journal: the snapshot at LSN %d is ahead of the records, which lost acknowledged ones at their end: keep the directory as it is, check the disk, and restore a whole copy", f.feed.head)
 }

@@ -25,6 +25,8 @@ type Opened struct {
 	Bad      []error    // newer snapshots that did not verify
 	LSN      tenure.LSN // the last position
 	Live     int        // live leases
+
+	size int64 // of the snapshot
 }
 
 // Open opens, or creates, the journal in dir: one machine, each answer synced
@@ -72,13 +74,13 @@ func OpenLog(log Log, damage string, cfg Config) (*Engine, error) {
 	}
 	found.Damage = damage
 	e := &Engine{cfg: cfg, log: log, feed: f.feed, sequenced: make(chan struct{}), inbox: inbox{wake: make(chan struct{}, 1)}}
-	e.snapshots = &snapshotter{engine: e}
+	e.snapshots = &snapshotter{engine: e, lsn: found.Snapshot, size: found.size}
 	e.live = newObserver(e)
 	if e.metrics, err = newMetrics(e); err != nil {
 		return nil, err
 	}
 	s := &sequencer{
-		engine: e, state: f.state, waiting: newWaiting(), next: f.feed.head + 1, sum: f.sum, written: f.bytes,
+		engine: e, state: f.state, waiting: newWaiting(), next: f.feed.head + 1, sum: f.sum, slot: f.slot, written: f.bytes,
 		time: slotClock{base: f.slot, opened: cfg.Clock.Now()},
 	}
 	if err := s.prepare(&found); err != nil {
@@ -100,7 +102,7 @@ func recovered(log Log, window int) (*fold, Opened, error) {
 	if err != nil {
 		return nil, Opened{}, err
 	}
-	found := Opened{Snapshot: f.feed.head, Bad: bad}
+	found := Opened{Snapshot: f.feed.head, Bad: bad, size: f.size}
 	if err := f.replay(log, nil); err != nil {
 		return nil, found, errors.Join(append([]error{err}, bad...)...)
 	}
@@ -139,7 +141,7 @@ func (s *sequencer) prepare(found *Opened) error {
 	s.begin()
 	if s.engine.cfg.Limits != s.state.Limits() {
 		out := s.execute(&kernel.Command{Kind: kernel.KindConfigure, Limits: s.engine.cfg.Limits})
-		if err := out.Err(&kernel.Command{Kind: kernel.KindConfigure}, 0); err != nil {
+		if err := out.Err(&kernel.Command{Kind: kernel.KindConfigure}); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // time the answer leaves.
 func (s *sequencer) lookup(r *request) {
 	s.answers = append(s.answers, r)
-	if r.err = s.behind(r.query.MinLSN); r.err != nil {
+	if r.err = behind(r.query.MinLSN, s.asOf()); r.err != nil {
 		return
 	}
 	var l *kernel.Lease
@@ -20,7 +20,7 @@ func (s *sequencer) lookup(r *request) {
 		var code kernel.Code
 		if l, code = s.state.Lookup(q.ID); l == nil {
 			out := kernel.Outcome{Code: code, AsOf: s.asOf()}
-			r.err = out.Err(&kernel.Command{Lease: q.ID}, 0)
+			r.err = out.Err(&kernel.Command{Lease: q.ID})
 			return
 		}
 	} else if l = s.state.Owner(q.Resource); l == nil {
@@ -32,18 +32,18 @@ func (s *sequencer) lookup(r *request) {
 
 // behind refuses a read that demands what this engine has not applied: it is
 // not the engine, or not the history, that the caller saw.
-func (s *sequencer) behind(least tenure.LSN) error {
-	if least <= s.asOf() {
+func behind(least, reached tenure.LSN) error {
+	if least <= reached {
 		return nil
 	}
-	return &tenure.Error{Code: tenure.ErrUnavailable, Field: "min_lsn", LSN: s.asOf(),
+	return &tenure.Error{Code: tenure.ErrUnavailable, Field: "min_lsn", LSN: reached,
 		Why: "this engine has not reached the position that the read demands: ask the engine that the position came from, or check whether an older copy was put in its place"}
 }
 
 // list collects one page, visiting a bounded number of leases.
 func (s *sequencer) list(r *request) {
 	s.answers = append(s.answers, r)
-	if r.err = s.behind(r.filter.MinLSN); r.err != nil {
+	if r.err = behind(r.filter.MinLSN, s.asOf()); r.err != nil {
 		return
 	}
 	visited := 0

@@ -25,8 +25,9 @@ const (
 // request is one question to the sequencer and, once done is signalled, its
 // answer.
 type request struct {
-	kind requestKind
-	wait bool
+	kind  requestKind
+	wait  bool // a claim that may wait
+	drawn bool // its operation is the engine's own, and fresh
 
 	cmd      kernel.Command
 	proposal liveness.Proposal
@@ -57,15 +58,20 @@ type effect struct {
 	lease kernel.Lease
 }
 
-// A waiting claim's fate is decided once: by the sequencer that answers it, or
-// by the caller that goes away. Whoever loses acts on it: a caller that finds
-// itself answered takes the answer, a sequencer that finds the caller gone
-// releases the grant.
+// A request has one fate, and who comes first decides it. A caller that leaves
+// while its claim stands in line was granted nothing, and never will be. Once
+// the sequencer is deciding, a caller that leaves cannot know; the sequencer
+// releases what it granted to nobody.
 const (
-	fateOpen uint32 = iota
+	fateOpen     uint32 = iota // not looked at yet
+	fateInLine                 // a claim that waits
+	fateDeciding               // a claim that may wait is being granted
 	fateAnswered
 	fateGone
 )
+
+// parting is what the caller's leaving interrupted: a fate before fateGone.
+type parting = uint32
 
 func newRequest(kind requestKind) *request {
 	return &request{kind: kind, done: make(chan struct{}, 1)}
@@ -74,16 +80,42 @@ func newRequest(kind requestKind) *request {
 // answer hands the result to the caller; it reports false if the caller had
 // gone before.
 func (r *request) answer() bool {
-	if !r.fate.CompareAndSwap(fateOpen, fateAnswered) {
+	if r.fate.Swap(fateAnswered) == fateGone {
+		r.fate.Store(fateGone)
 		return false
 	}
 	r.done <- struct{}{}
 	return true
 }
 
-// leave is called by the caller that will not wait for the answer any longer;
-// it reports false if the answer is already there.
-func (r *request) leave() bool { return r.fate.CompareAndSwap(fateOpen, fateGone) }
+// standInLine is called when a claim begins to wait.
+func (r *request) standInLine() { r.fate.CompareAndSwap(fateOpen, fateInLine) }
+
+// decide is called before a claim that may wait is granted; it reports false
+// if its caller has left.
+func (r *request) decide() bool {
+	return r.fate.CompareAndSwap(fateInLine, fateDeciding) || r.fate.CompareAndSwap(fateOpen, fateDeciding)
+}
+
+// leave is called by the caller that will not wait for the answer any longer.
+// It returns what that interrupted; fateAnswered means that the answer is there.
+func (r *request) leave() parting {
+	for {
+		was := r.fate.Load()
+		if was == fateAnswered || r.fate.CompareAndSwap(was, fateGone) {
+			return was
+		}
+	}
+}
+
+// first is the resource that an answer is about; a claim that was not judged
+// yet may name none.
+func (r *request) first() tenure.Resource {
+	if len(r.cmd.Resources) == 0 {
+		return ""
+	}
+	return r.cmd.Resources[0]
+}
 
 // page is one turn's part of a listing.
 type page struct {

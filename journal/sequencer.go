@@ -15,8 +15,9 @@ type sequencer struct {
 	state   *kernel.State
 	waiting *waiting
 
-	next tenure.LSN // the next command's
-	sum  record.Sum // the last record's
+	next tenure.LSN  // the next command's
+	sum  record.Sum  // the last record's
+	slot kernel.Slot // the last record's
 	time slotClock
 
 	// Of one turn.
@@ -46,13 +47,15 @@ func (c slotClock) slot(now time.Duration) kernel.Slot {
 // answer.
 func (s *sequencer) run() {
 	for {
-		batch, open := s.engine.inbox.take(len(s.orphans) > 0)
+		arrived, open := s.engine.inbox.take()
 		if !open {
 			break
 		}
-		for len(batch) > 0 || len(s.orphans) > 0 {
-			batch = s.turn(batch)
+		for rest := arrived; len(rest) > 0 || len(s.orphans) > 0; {
+			rest = s.turn(rest)
 		}
+		clear(arrived) // what was answered is its caller's alone
+		clear(s.answers)
 	}
 	s.refuseWaiters(s.engine.inbox.reason())
 }
@@ -65,10 +68,11 @@ func (s *sequencer) turn(batch []*request) (rest []*request) {
 		s.refuseAll(batch)
 		return nil
 	}
-	for i := range s.orphans {
-		s.execute(&s.orphans[i])
+	s.tick()
+	for len(s.orphans) > 0 && len(s.body) < maxBatchBytes {
+		s.execute(&s.orphans[0])
+		s.orphans = s.orphans[1:]
 	}
-	s.orphans = s.orphans[:0]
 	for i, r := range batch {
 		if i == maxBatch || len(s.body) >= maxBatchBytes {
 			rest = batch[i:]
@@ -76,9 +80,7 @@ func (s *sequencer) turn(batch []*request) (rest []*request) {
 		}
 		s.dispatch(r)
 	}
-	if s.state.Due(s.at.Slot) {
-		s.execute(&kernel.Command{Kind: kernel.KindTick})
-	}
+	s.tick()
 	if err := s.commit(); err != nil {
 		s.halt(err)
 		return rest
@@ -86,6 +88,14 @@ func (s *sequencer) turn(batch []*request) (rest []*request) {
 	s.publish()
 	s.reply()
 	return rest
+}
+
+// tick retires history that is due, before anything is asked of it and after
+// more was added.
+func (s *sequencer) tick() {
+	if s.state.Due(s.at.Slot) {
+		s.execute(&kernel.Command{Kind: kernel.KindTick})
+	}
 }
 
 // refuseAll answers with what halted the engine.
@@ -102,7 +112,7 @@ func (s *sequencer) begin() {
 	if s.failed == nil {
 		s.failed = s.engine.tripped()
 	}
-	slot := max(s.time.slot(s.engine.cfg.Clock.Now()), s.state.Last().Slot)
+	slot := max(s.time.slot(s.engine.cfg.Clock.Now()), s.slot)
 	s.at = kernel.At{Slot: slot, Wall: s.engine.cfg.Wall().UnixMilli()}
 	s.body, s.effects = s.body[:0], s.effects[:0]
 	clear(s.answers)
@@ -153,7 +163,7 @@ func (s *sequencer) asOf() tenure.LSN { return s.next - 1 }
 // resolve turns an outcome into r's answer, to be given when the record is
 // durable.
 func (s *sequencer) resolve(r *request, cmd *kernel.Command, out *kernel.Outcome) {
-	r.err = out.Err(cmd, 0)
+	r.err = out.Err(cmd)
 	if r.err == nil {
 		r.lease = out.Lease.Public(s.asOf(), out.Replayed())
 		r.changed = true
@@ -194,7 +204,7 @@ func (s *sequencer) append(rec *record.Record) error {
 		return err
 	}
 	s.engine.metrics.committed(s.engine.cfg.Clock.Now()-start, int(rec.Last-rec.First)+1)
-	s.sum = rec.Sum
+	s.sum, s.slot = rec.Sum, kernel.Slot(rec.Slot)
 	s.written += int64(len(s.frame))
 	return nil
 }
@@ -202,8 +212,9 @@ func (s *sequencer) append(rec *record.Record) error {
 // publish applies the turn's effects to everything volatile: only now may they
 // be seen.
 func (s *sequencer) publish() {
+	now := s.time.slot(s.engine.cfg.Clock.Now()) // the record may have taken its time
 	for i := range s.effects {
-		s.engine.live.follow(&s.effects[i], s.at.Slot)
+		s.engine.live.follow(&s.effects[i], now)
 	}
 	s.engine.metrics.stepped(s.effects)
 	s.engine.feed.publish(s.effects, s.next-1)
@@ -214,12 +225,15 @@ func (s *sequencer) publish() {
 // reply answers the turn's requests. A grant whose claimant went away while it
 // waited is released in the next turn, before anything else.
 func (s *sequencer) reply() {
+	left := s.answers[:0:0]
 	for _, r := range s.answers {
 		s.engine.finish(r)
-		lease, grant := r.lease, r.granted
-		if !r.answer() && grant {
-			s.orphan(&lease)
+		if grant := r.granted; !r.answer() && grant {
+			left = append(left, r)
 		}
+	}
+	for _, r := range left {
+		s.orphan(&r.lease)
 	}
 }
 
@@ -252,6 +266,7 @@ func (s *sequencer) refuseWaiters(err error) {
 		}
 	})
 	s.waiting = newWaiting()
+	s.engine.waiters.Store(0)
 }
 
 // seal marks a clean end of the log.
@@ -259,9 +274,10 @@ func (s *sequencer) seal() error {
 	if s.failed != nil || s.engine.tripped() != nil {
 		return nil
 	}
+	s.begin()
 	rec := record.Record{
 		Rules: kernel.Rules, Kind: record.KindSeal, Shard: shard, First: s.next, Last: s.next - 1,
-		Slot: uint64(s.state.Last().Slot), Wall: s.engine.cfg.Wall().UnixMilli(), Prev: s.sum,
+		Slot: uint64(s.at.Slot), Wall: s.at.Wall, Prev: s.sum,
 	}
 	return s.append(&rec)
 }

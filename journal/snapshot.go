@@ -226,10 +226,14 @@ func (e *divergenceError) Error() string {
 // forgets what is older than the snapshot before it.
 func (n *snapshotter) take(at cut) (size int64, err error) {
 	log := n.engine.log
-	f, _, err := newest(log, n.engine.cfg.WatchWindow)
+	f, bad, err := newest(log, n.engine.cfg.WatchWindow)
 	if err != nil {
 		return 0, err
 	}
+	for _, err := range bad {
+		n.engine.cfg.Logger.Error("a snapshot does not verify", "err", err)
+	}
+	base := f.feed.head // what this one is folded from: the second one to keep
 	if err := f.replay(log, func() bool { return f.sum == at.sum }); err != nil {
 		return 0, err
 	}
@@ -244,7 +248,7 @@ func (n *snapshotter) take(at cut) (size int64, err error) {
 	if err := n.readBack(at); err != nil {
 		return 0, errors.Join(err, log.RemoveSnapshot(at.lsn))
 	}
-	return counted.n, keepTwo(log)
+	return counted.n, keepTwo(log, at.lsn, base)
 }
 
 func (n *snapshotter) readBack(at cut) error {
@@ -281,19 +285,23 @@ func (n *snapshotter) stop() {
 	n.done.Wait()
 }
 
-// keepTwo forgets all but the two newest snapshots, and the records that only
-// older ones needed.
-func keepTwo(log Log) error {
+// keepTwo forgets every snapshot but the new one and the one that it was folded
+// from, which verified a moment ago, and the records that only older ones
+// needed. A base of 0 is the beginning: all records are needed still.
+func keepTwo(log Log, at, base tenure.LSN) error {
 	kept, err := log.Snapshots()
-	if err != nil || len(kept) < 2 {
+	if err != nil {
 		return err
 	}
-	for _, old := range kept[2:] {
+	for _, old := range kept {
+		if old == at || old == base {
+			continue
+		}
 		if err := log.RemoveSnapshot(old); err != nil {
 			return err
 		}
 	}
-	return log.Trim(kept[1])
+	return log.Trim(base)
 }
 
 // newest loads the newest snapshot that verifies, or begins with nothing. The
@@ -319,10 +327,12 @@ func open(log Log, at tenure.LSN, window int) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := load(r, window)
+	counted := &countingReader{r: r}
+	f, err := load(counted, window)
 	if err := errors.Join(err, r.Close()); err != nil {
 		return nil, err
 	}
+	f.size = counted.n
 	if f.feed.head != at {
 		return nil, fmt.Errorf("journal: it is named %d and holds %d", at, f.feed.head)
 	}
@@ -336,6 +346,17 @@ type countingWriter struct {
 
 func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
 }

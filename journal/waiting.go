@@ -81,8 +81,9 @@ func (w *waiting) detach(r *request) (last bool) {
 	wt := r.waiter
 	r.waiter = nil
 	w.callers--
-	i := slices.Index(wt.asked, r)
-	wt.asked = slices.Delete(wt.asked, i, i+1)
+	i, end := slices.Index(wt.asked, r), len(wt.asked)-1
+	wt.asked[i], wt.asked[end] = wt.asked[end], nil // their order means nothing
+	wt.asked = wt.asked[:end]
 	return len(wt.asked) == 0
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // maxResources is the widest bundle that any limits allow.
-const maxResources = 1024
+const maxResources = 128
 
 // AppendCommand appends the encoding of c that the journal keeps: the kind, and
 // the fields that its kind reads, but for Resource. Numbers are varints in

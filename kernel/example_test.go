@@ -34,7 +34,7 @@ func Example() {
 	do(kernel.Command{Kind: kernel.KindRelease, Lease: lease.ID, Epoch: lease.Epoch, Holder: "ann"})
 	bob := claim("bob", 2)
 	refused := do(bob)
-	fmt.Println(refused.Err(&bob, 0))
+	fmt.Println(refused.Err(&bob))
 	do(kernel.Command{Kind: kernel.KindReclaim, Lease: lease.ID})
 	fmt.Println("prior tenure:", do(bob).Lease.Prior)
 	// Output:

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/tenurehq/tenure"
 )
@@ -96,10 +95,9 @@ func (o *Outcome) Changed() bool { return o.Code.effective() }
 func (o *Outcome) Replayed() bool { return o.Code == Replayed }
 
 // Err is the answer as an error: nil for what was done, was done before, or no
-// longer applies, else an [*tenure.Error]. free is the engine's reckoning of
-// when the lease in the way may be gone, if its holder stays silent; 0 = not
-// known.
-func (o *Outcome) Err(c *Command, free time.Duration) error {
+// longer applies, else an [*tenure.Error]. When the lease in the way may be gone
+// is for the engine to add: the law knows no silence.
+func (o *Outcome) Err(c *Command) error {
 	if o.Code <= NoOp {
 		return nil
 	}
@@ -114,9 +112,7 @@ func (o *Outcome) Err(c *Command, free time.Duration) error {
 	switch {
 	case o.invalid != nil:
 		e.Resource = o.invalid.Resource
-	case o.Code == Held:
-		e.Holder, e.Free = o.Lease.Holder, free
-	case o.Code == HolderMismatch:
+	case o.Code == Held || o.Code == HolderMismatch:
 		e.Holder = o.Lease.Holder
 	}
 	if e.Resource == "" && len(c.Resources) == 1 && len(c.Resources[0]) <= tenure.MaxResourceBytes && o.invalid == nil {

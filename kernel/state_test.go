@@ -60,7 +60,7 @@ func TestEpochHasNoSuccessor(t *testing.T) {
 		if out.Code != Overflow || out.Field != "epoch" || len(rows) > 0 || l.Epoch != before.Epoch || l.State != before.State || s.Last().LSN != 1 {
 			t.Errorf("%s: %s %q, %d rows, %+v", kind, out.Code, out.Field, len(rows), l)
 		}
-		if err := out.Err(c, 0); !errors.Is(err, tenure.ErrFull) {
+		if err := out.Err(c); !errors.Is(err, tenure.ErrFull) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestErrors(t *testing.T) {
 		if code >= Invalid && code <= TTLOutOfRange {
 			o.invalid = &tenure.Error{Code: tenure.ErrInvalid, Field: "ttl", Why: "too long"}
 		}
-		err := o.Err(&Command{Kind: KindRelease, Holder: "ann", Lease: tenure.LeaseID{LSN: 7}}, time.Second)
+		err := o.Err(&Command{Kind: KindRelease, Holder: "ann", Lease: tenure.LeaseID{LSN: 7}})
 		if (err == nil) != (code <= NoOp) {
 			t.Errorf("%s: %v", code, err)
 		}
@@ -269,8 +269,8 @@ func TestErrors(t *testing.T) {
 	c.Holder = "bob"
 	out, _ := s.Step(At{LSN: 2}, c)
 	var e *tenure.Error
-	if !errors.As(out.Err(c, time.Second), &e) || e.Code != tenure.ErrHeld || e.Holder != "ann" || e.Resource != "default/a" ||
-		e.Free != time.Second || e.Lease.LSN != 1 || e.LSN != 1 {
+	if !errors.As(out.Err(c), &e) || e.Code != tenure.ErrHeld || e.Holder != "ann" || e.Resource != "default/a" ||
+		e.Lease.LSN != 1 || e.LSN != 1 {
 		t.Errorf("held: %+v", e)
 	}
 }

@@ -279,7 +279,7 @@ func qualified(name string) tenure.Resource {
 }
 
 func describe(o *Outcome, c *Command) string {
-	if err := o.Err(c, 0); err != nil {
+	if err := o.Err(c); err != nil {
 		return o.Code.String() + "  " + err.Error()
 	}
 	event := ""
