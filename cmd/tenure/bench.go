@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 type benchCmd struct {
 	What     string        `arg:"" default:"cycles" enum:"cycles,renew,contend,handover" help:"cycles: acquire and release; renew: heartbeats of held leases; contend: try-lock of one held resource; handover: release until the next waiter holds."`
 	Callers  int           `default:"64" help:"Concurrent callers."`
-	Leases   int           `default:"10000" help:"renew: leases that are kept alive."`
+	Leases   int           `placeholder:"10000" help:"For renew: leases that are kept alive."`
 	Duration time.Duration `default:"5s" help:"How long to measure."`
 }
 
@@ -35,11 +36,14 @@ type measured struct {
 
 // Run measures.
 func (c *benchCmd) Run(ctx context.Context, m *Main, g *Globals) error {
-	if c.Callers < 1 || c.Callers > 100_000 || c.Leases < 1 || c.Duration <= 0 {
-		return &tenure.Error{Code: tenure.ErrInvalid, Field: "bench", Why: "--callers is 1 to 100000, --leases at least 1, --duration positive"}
+	switch {
+	case c.Callers < 1 || c.Callers > 100_000 || c.Leases < 0 || c.Duration <= 0:
+		return usage("--callers is 1 to 100000, --leases at least 1, --duration positive")
+	case c.Leases > 0 && c.What != "renew":
+		return usage("--leases goes with bench renew")
 	}
 	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
-		b := &bench{engine: eng, callers: c.Callers, leases: c.Leases, tag: tenure.NewOp(0).String()[:8]}
+		b := &bench{engine: eng, callers: c.Callers, leases: cmp.Or(c.Leases, 10_000), tag: tenure.NewOp(0).String()[:8]}
 		loop := map[string]func(context.Context, int) (turn, func(), error){
 			"cycles": b.cycles, "renew": b.renew, "contend": b.contend, "handover": b.handOver,
 		}[c.What]
@@ -47,7 +51,7 @@ func (c *benchCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 		if err != nil {
 			return err
 		}
-		r.What, r.Engine, r.Callers = c.What, g.Engine, c.Callers
+		r.What, r.Engine, r.Callers = c.What, g.shown(), c.Callers
 		if g.JSON {
 			return m.printJSON(r)
 		}
@@ -106,8 +110,13 @@ func (b *bench) run(ctx context.Context, d time.Duration, prepare func(context.C
 	}
 	running.Wait()
 	seconds := time.Since(start).Seconds()
-	if failed != nil || len(all) == 0 {
-		return measured{}, errors.Join(failed, ctx.Err())
+	switch {
+	case ctx.Err() != nil: // what was under way then is of no interest
+		return measured{}, context.Cause(ctx)
+	case failed != nil:
+		return measured{}, failed
+	case len(all) == 0:
+		return measured{}, fmt.Errorf("nothing was done within %v: measure for longer", d)
 	}
 	slices.Sort(all)
 	at := func(q float64) time.Duration { return all[min(int(float64(len(all))*q), len(all)-1)] }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 // doctorCmd checks what an engine stands on.
 type doctorCmd struct {
-	Data string `default:"./tenure-data" type:"path" help:"Data directory to check, or where one is planned."`
+	Data string `placeholder:"./tenure-data" type:"path" help:"Without an engine: data directory to check, or where one is planned."`
 }
 
 // finding is one thing that was looked at.
@@ -31,10 +32,16 @@ type finding struct {
 // Run looks at everything and says what it found. It fails if something is
 // wrong.
 func (c *doctorCmd) Run(ctx context.Context, m *Main, g *Globals) error {
+	if c.Data != "" && g.Engine != "" {
+		return usage("--data is for a directory that no engine is named for: leave out --engine (or TENURE_ENGINE), or --data")
+	}
 	found := []finding{checkClock()}
-	if g.Engine == "" || strings.HasPrefix(g.Engine, "wal:") {
+	switch kind, _, _ := strings.Cut(g.Engine, ":"); kind {
+	case "", "wal":
 		found = append(found, checkDirectory(c.dir(g)), checkSync(c.dir(g)), checkSpace(c.dir(g)))
-	} else {
+	case "nats":
+		found = append(found, checkBucket(ctx, g.Engine), m.checkEngine(ctx, g))
+	default:
 		found = append(found, m.checkEngine(ctx, g))
 	}
 	bad := false
@@ -65,7 +72,7 @@ func (c *doctorCmd) dir(g *Globals) string {
 	if dir, ok := strings.CutPrefix(g.Engine, "wal:"); ok {
 		return dir
 	}
-	return c.Data
+	return cmp.Or(c.Data, "./tenure-data")
 }
 
 // checkClock looks at the clocks that leases stand on: one that counts
@@ -163,7 +170,7 @@ func measureSync(dir string) (took []time.Duration, err error) {
 
 // checkEngine asks an engine that lives elsewhere.
 func (m *Main) checkEngine(ctx context.Context, g *Globals) finding {
-	f := finding{Check: "engine", Found: g.Engine}
+	f := finding{Check: "engine"}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	start := time.Now()
@@ -178,7 +185,7 @@ func (m *Main) checkEngine(ctx context.Context, g *Globals) finding {
 		f.Found, f.Do = err.Error(), "see docs/OPERATIONS.md"
 		return f
 	}
-	f.OK, f.Found = true, fmt.Sprintf("%s answers; connected and read in %v", g.Engine, time.Since(start).Round(time.Microsecond))
+	f.OK, f.Found = true, fmt.Sprintf("%s answers; connected and read in %v", g.shown(), time.Since(start).Round(time.Microsecond))
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/tenurehq/tenure"
@@ -39,7 +40,9 @@ func (c *verifyCmd) Run(m *Main, g *Globals) error {
 	switch {
 	case v.Cut != "":
 		fmt.Fprintf(m.Stdout, "the last stop was not clean: an open will cut %s\n", v.Cut)
-	case !v.Sealed:
+	case v.Sealed:
+		fmt.Fprintln(m.Stdout, "the last stop was clean")
+	default:
 		fmt.Fprintln(m.Stdout, "the last stop was not clean: whether the last record is the last one written cannot be told")
 	}
 	return nil
@@ -69,16 +72,27 @@ type status struct {
 	Engine string         `json:"engine"`
 	Ready  bool           `json:"ready"`
 	Why    string         `json:"why,omitempty"`
-	Server string         `json:"server_version,omitempty"`
-	LSN    tenure.LSN     `json:"lsn,omitempty"`
+	Server string         `json:"version,omitempty"`
+	LSN    tenure.LSN     `json:"lsn,omitempty,string"`
 	Leases map[string]int `json:"leases,omitempty"`
-	Caps   tenure.Caps    `json:"caps"`
+	Caps   caps           `json:"caps"`
+}
+
+// caps has the API's field names.
+type caps struct {
+	Bundles    bool `json:"bundles"`
+	Reserve    bool `json:"reserve"`
+	History    bool `json:"history"`
+	MinLSN     bool `json:"min_lsn"`
+	Fair       bool `json:"fair"`
+	EveryEvent bool `json:"every_event"`
+	JudgesLate bool `json:"judges_late"`
 }
 
 // Run asks, and prints.
 func (c *statusCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
-		s := status{Engine: g.Engine, Ready: true, Caps: eng.Caps()}
+		s := status{Engine: g.shown(), Ready: true, Caps: caps(eng.Caps())}
 		switch e := eng.(type) {
 		case *journal.Engine:
 			s.LSN, s.Leases = e.LSN(), byName(e.Counts())
@@ -101,7 +115,7 @@ func (c *statusCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 func (s *status) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintf(w, "engine\t%s\nready\t%v %s\n", s.Engine, s.Ready, s.Why)
+	fmt.Fprintf(w, "engine\t%s\nready\t%s\n", s.Engine, strings.TrimSpace(fmt.Sprint(s.Ready, " ", s.Why)))
 	if s.Server != "" {
 		fmt.Fprintf(w, "version\t%s\n", s.Server)
 	}
@@ -113,7 +127,17 @@ func (s *status) print(out io.Writer) {
 			fmt.Fprintf(w, "%s\t%d\n", state, n)
 		}
 	}
-	fmt.Fprintf(w, "caps\t%+v\n", s.Caps)
+	for _, c := range []struct {
+		has  bool
+		what string
+	}{
+		{s.Caps.Bundles, "bundles"}, {s.Caps.Reserve, "reservations"}, {s.Caps.History, "history"}, {s.Caps.MinLSN, "reads at a position"},
+		{s.Caps.Fair, "waiting in line"}, {s.Caps.EveryEvent, "every event"}, {s.Caps.JudgesLate, "judges late"},
+	} {
+		if c.has {
+			fmt.Fprintf(w, "offers\t%s\n", c.what)
+		}
+	}
 }
 
 func (s *status) unready() error {
@@ -151,8 +175,6 @@ func version() string {
 	}
 	return info.Main.Version
 }
-
-func quoted(s string) string { return fmt.Sprintf("%q", s) }
 
 // terminal reports whether w is one: long work shows progress there, and stays
 // quiet in a pipe.

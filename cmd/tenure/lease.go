@@ -22,14 +22,15 @@ type leaseCmd struct {
 }
 
 type acquireCmd struct {
-	Resource []string  `arg:"" help:"What to own: namespace/key; several are granted whole or not at all."`
-	TTL      ttlFlag   `name:"ttl" default:"15s" help:"How long the holder may stay silent, or none."`
-	Grace    graceFlag `default:"0s" help:"How long the resource stays unusable after a loss: 0 = a tenth of the TTL, or none."`
-	Wait     waitFlag  `default:"0s" help:"How long to wait for a live holder, or forever."`
-	Reserve  waitFlag  `default:"0s" help:"Reserve only, to be activated within this."`
-	Holder   string    `help:"${holder_help} Default: the host's name."`
-	Meta     string    `help:"Text to keep with the lease, at most 4 KiB."`
-	Op       string    `name:"operation" help:"Repeat an operation, as its error named it."`
+	Resource []string      `arg:"" help:"What to own: namespace/key; several are granted whole or not at all."`
+	TTL      ttlFlag       `name:"ttl" default:"15s" help:"How long the holder may stay silent, or none."`
+	Grace    graceFlag     `default:"0s" help:"How long the resource stays unusable after a loss: 0 = a tenth of the TTL, or none."`
+	Wait     waitFlag      `default:"0s" help:"How long to wait for a live holder, or forever."`
+	Reserve  time.Duration `default:"0s" help:"Reserve only, to be activated within this."`
+	Holder   string        `help:"${holder_help} Default: the host's name."`
+	Meta     string        `help:"Text to keep with the lease, at most 4 KiB."`
+	Op       string        `name:"operation" help:"Repeat an operation, as its error named it."`
+	Quiet    bool          `short:"q" help:"Print the token and nothing else."`
 }
 
 // Run acquires.
@@ -42,13 +43,22 @@ func (c *acquireCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 	if err != nil {
 		return err
 	}
+	if c.Quiet && g.JSON {
+		return usage("--quiet prints the token, --json everything: leave one of them out")
+	}
 	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
+		ctx, cancel := bounded(ctx, eng, time.Duration(c.Wait))
+		defer cancel()
 		l, err := eng.Acquire(ctx, tenure.Claim{
 			Resources: resources, Holder: m.holderOr(c.Holder, hostName), TTL: time.Duration(c.TTL), Grace: time.Duration(c.Grace),
-			Wait: time.Duration(c.Wait), Reserve: time.Duration(c.Reserve), Meta: []byte(c.Meta), Op: op,
+			Wait: time.Duration(c.Wait), Reserve: c.Reserve, Meta: []byte(c.Meta), Op: op,
 		})
 		if err != nil {
-			return err
+			return withOperation(err)
+		}
+		if c.Quiet && !l.Token.IsZero() {
+			fmt.Fprintln(m.Stdout, l.Token)
+			return nil
 		}
 		m.printLease(g, l)
 		if l.Token.IsZero() {
@@ -58,11 +68,21 @@ func (c *acquireCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 	})
 }
 
+// withOperation says how to settle an outcome that is not known.
+func withOperation(err error) error {
+	var e *tenure.Error
+	if !errors.As(err, &e) || e.Code != tenure.ErrUnknownOutcome || e.Op.IsZero() {
+		return err
+	}
+	told := *e
+	told.Why = fmt.Sprintf("repeat the command with --operation %s to settle it (%s)", e.Op, e.Why)
+	return &told
+}
+
 // held is what a holder's command names.
 type held struct {
 	Token    string `arg:"" help:"The token of the grant."`
 	Resource string `arg:"" optional:"" help:"A resource of the lease; only NATS buckets need it."`
-	Holder   string `help:"${holder_help} Default: the host's name."`
 }
 
 func (h held) ref() (tenure.Ref, error) {
@@ -79,6 +99,7 @@ func (h held) ref() (tenure.Ref, error) {
 
 type activateCmd struct {
 	held
+	Holder string `help:"${holder_help} Default: the host's name."`
 }
 
 // Run activates.
@@ -101,6 +122,8 @@ func (c *renewCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 		return err
 	}
 	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
+		ctx, cancel := bounded(ctx, eng, 0)
+		defer cancel()
 		each, err := eng.Renew(ctx, []tenure.Ref{ref})
 		if err := errors.Join(append(each, err)...); err != nil {
 			return err
@@ -116,6 +139,7 @@ func (c *renewCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 
 type releaseCmd struct {
 	held
+	Holder string `help:"${holder_help} Default: the host's name."`
 	Failed string `placeholder:"WHY" help:"Say that the work failed, and why."`
 }
 
@@ -164,6 +188,8 @@ func (m *Main) named(ctx context.Context, g *Globals, name string, command func(
 		return err
 	}
 	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
+		ctx, cancel := bounded(ctx, eng, 0)
+		defer cancel()
 		if l.ID.IsZero() {
 			found, err := eng.Lookup(ctx, tenure.Query{Resource: l.Resource})
 			if err != nil {
@@ -176,7 +202,11 @@ func (m *Main) named(ctx context.Context, g *Globals, name string, command func(
 }
 
 func (m *Main) do(ctx context.Context, g *Globals, c tenure.Command) error {
-	return m.withEngine(ctx, g, func(eng tenure.Engine) error { return m.execute(ctx, g, eng, c) })
+	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
+		ctx, cancel := bounded(ctx, eng, 0)
+		defer cancel()
+		return m.execute(ctx, g, eng, c)
+	})
 }
 
 func (m *Main) execute(ctx context.Context, g *Globals, eng tenure.Engine, c tenure.Command) error {
@@ -205,6 +235,8 @@ func (c *showCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 		}
 	}
 	return m.withEngine(ctx, g, func(eng tenure.Engine) error {
+		ctx, cancel := bounded(ctx, eng, 0)
+		defer cancel()
 		found, err := eng.Lookup(ctx, tenure.Query{ID: l.ID, Resource: l.Resource})
 		if err != nil {
 			return err
@@ -222,7 +254,7 @@ type lsCmd struct {
 	State     string `help:"Only in this state."`
 	Ended     bool   `help:"Ended leases that are still kept, too."`
 	Watch     bool   `help:"Go on showing what becomes of leases."`
-	From      string `placeholder:"POSITION" help:"With --watch: go on after this position."`
+	From      string `placeholder:"POSITION" help:"With --watch: go on after this position, the first column of a watch."`
 }
 
 // Run lists or watches.
@@ -254,6 +286,14 @@ func (c *lsCmd) Run(ctx context.Context, m *Main, g *Globals) error {
 }
 
 func (c *lsCmd) filter() (f tenure.Filter, err error) {
+	switch {
+	case c.From != "" && !c.Watch:
+		return f, usage("--from goes with --watch")
+	case c.Ended && c.Watch:
+		return f, usage("--ended is for lists: a watch shows every lease that ends")
+	case c.Children && c.Namespace == "":
+		return f, usage("--children goes with a namespace")
+	}
 	f = tenure.Filter{Namespace: tenure.Namespace(c.Namespace), Children: c.Children, Holder: tenure.Holder(c.Holder), Ended: c.Ended}
 	if c.Resource != "" {
 		if f.Resource, err = resourceName(c.Resource); err != nil {
@@ -263,14 +303,11 @@ func (c *lsCmd) filter() (f tenure.Filter, err error) {
 	if c.State != "" {
 		state, ok := tenure.ParseState(c.State)
 		if !ok {
-			return f, fmt.Errorf("--state %q is none of reserved, active, revoking, released, expired, revoked", c.State)
+			return f, usage(fmt.Sprintf("--state %q is none of reserved, active, revoking, released, expired, revoked", c.State))
 		}
 		f.State, f.Ended = state, f.Ended || !state.Live()
 	}
 	if c.From != "" {
-		if !c.Watch {
-			return f, errors.New("--from goes with --watch")
-		}
 		f.From, err = tenure.ParsePosition(c.From)
 	}
 	if err == nil {

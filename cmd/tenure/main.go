@@ -4,16 +4,14 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tenurehq/tenure"
 	"github.com/tenurehq/tenure/internal/keeper"
 )
 
@@ -21,8 +19,7 @@ func main() {
 	if keeper.IsKeeper(os.Args) {
 		os.Exit(keeper.Main(os.Args))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := untilStopped(context.Background())
 	m := &Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	os.Exit(m.Run(ctx, os.Args[1:]))
 }
@@ -37,7 +34,8 @@ type Main struct {
 }
 
 // Run parses args and does what they say. It returns the exit code; ctx ending
-// means that the program is asked to stop.
+// means that the program is asked to stop, with [stopped] as its cause if that
+// was by a signal.
 func (m *Main) Run(ctx context.Context, args []string) int {
 	var flags commands
 	exit := -1
@@ -46,7 +44,6 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 		kong.Description("Exclusive, fenced leases on named resources: locks, leaders, failover."),
 		kong.Writers(m.Stdout, m.Stderr),
 		kong.Exit(func(code int) { exit = code }),
-		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"holder_help": "Who is to own the lease (TENURE_HOLDER)."},
 		kong.Bind(m, &flags.Globals),
@@ -65,15 +62,32 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	if exit >= 0 { // --help
 		return exit
 	}
-	if err == nil && m.command != nil && parsed.Selected().Name != "run" {
-		err = errors.New("only tenure run takes a command behind --")
+	if err == nil {
+		err = m.suits(&flags.Globals, parsed.Command())
 	}
 	if err != nil {
-		fmt.Fprintf(m.Stderr, "tenure: %v\n", err)
-		return exitUsage
+		flags.JSON = flags.JSON || slices.Contains(args, "--json")
+		return m.report(&flags.Globals, usage(err.Error()))
 	}
-	flags.Globals.fill(m)
+	flags.fill(m)
 	return m.report(&flags.Globals, parsed.Run())
+}
+
+// suits refuses what the command would ignore.
+func (m *Main) suits(g *Globals, command string) error {
+	name, _, _ := strings.Cut(command, " ")
+	if m.command != nil && name != "run" {
+		return usage("only tenure run takes a command behind --")
+	}
+	if slices.Contains([]string{"serve", "verify", "journal", "kv", "version"}, name) && (g.Engine != "" || g.CA != "" || g.TokenFile != "") {
+		return usage("tenure " + name + " uses no engine: leave out --engine, --ca and --token-file")
+	}
+	return nil
+}
+
+// usage is a command line that cannot be meant.
+func usage(why string) error {
+	return &tenure.Error{Code: tenure.ErrInvalid, Field: "usage", Why: strings.TrimPrefix(why, "tenure: invalid usage: ")}
 }
 
 // commands is the command line.
@@ -94,7 +108,7 @@ type commands struct {
 
 // Globals are the flags of every command.
 type Globals struct {
-	Engine    string `placeholder:"URL" help:"Where leases are kept: http://HOST:PORT, wal:DIR, nats://HOST/BUCKET (TENURE_ENGINE)."`
+	Engine    string `placeholder:"URL" help:"Where leases are kept: http://HOST:PORT, wal:DIR, nats://HOST:PORT/BUCKET (TENURE_ENGINE)."`
 	JSON      bool   `name:"json" help:"Print JSON with the API's field names, one object a line."`
 	CA        string `name:"ca" type:"existingfile" placeholder:"FILE" help:"Certificates to trust for https (PEM)."`
 	TokenFile string `type:"existingfile" placeholder:"FILE" help:"File with the bearer token for the server."`
@@ -105,22 +119,4 @@ func (g *Globals) fill(m *Main) {
 	if g.Engine == "" {
 		g.Engine = m.Getenv("TENURE_ENGINE")
 	}
-}
-
-// exitCode ends a command with a code of its own, after it said what it had to.
-type exitCode int
-
-func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
-
-// report prints err, if there is one, and maps it to the exit code.
-func (m *Main) report(g *Globals, err error) int {
-	var exit exitCode
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return int(exit)
-	}
-	m.printError(g, err)
-	return codeOf(err)
 }

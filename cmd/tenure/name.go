@@ -40,7 +40,7 @@ func parseLeaseName(s string) (leaseName, error) {
 		return leaseName{ID: id}, nil
 	}
 	if _, err := tenure.ParseToken(s); err == nil {
-		return leaseName{}, fmt.Errorf("%s is a token: a lease is named by its id, the part before the dot, or by a resource", s)
+		return leaseName{}, usage(s + " is a token: a lease is named by its id, the part before the dot, or by a resource")
 	}
 	r, err := resourceName(s)
 	return leaseName{Resource: r}, err

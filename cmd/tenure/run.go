@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,24 +24,36 @@ type runCmd struct {
 	TTL    ttlFlag   `name:"ttl" default:"15s" help:"How long this program may be cut off before the command is ended, or none."`
 	Grace  graceFlag `default:"0s" help:"How long the resource stays unusable after a loss: 0 = a tenth of the TTL, or none."`
 	NoWait bool      `short:"n" help:"Refuse if the lease is held."`
-	Wait   waitFlag  `default:"forever" help:"How long to wait for a live holder."`
+	Wait   *waitFlag `placeholder:"forever" help:"How long to wait for a live holder, or forever."`
 	Holder string    `help:"${holder_help} Default: the host's name and a random suffix."`
 
-	Resource []string `arg:"" name:"resource... -- command" help:"What to own, then --, then the command to run."`
+	Resource []string `arg:"" optional:"" name:"resource... -- command" help:"What to own, then --, then the command to run."`
 }
 
 // Run waits for the lease, runs the command, and releases.
 func (c *runCmd) Run(ctx context.Context, m *Main, g *Globals) error {
-	if len(m.command) == 0 {
-		return &tenure.Error{Code: tenure.ErrInvalid, Field: "command", Why: "write the resources, then --, then the command: tenure run jobs/nightly -- ./nightly.sh"}
+	if len(m.command) == 0 || len(c.Resource) == 0 {
+		return usage("write the resources, then --, then the command: tenure run jobs/nightly -- ./nightly.sh")
+	}
+	if _, err := exec.LookPath(m.command[0]); err != nil { // before anybody waits for it
+		var lookup *exec.Error
+		if errors.As(err, &lookup) {
+			err = lookup.Err
+		}
+		return &keeper.StartError{Name: m.command[0], Err: err}
 	}
 	resources, err := resourceNames(c.Resource)
 	if err != nil {
 		return err
 	}
-	wait := time.Duration(c.Wait)
-	if c.NoWait {
+	wait := tenure.WaitForever
+	switch {
+	case c.NoWait && c.Wait != nil:
+		return usage("--no-wait and --wait contradict each other: leave one of them out")
+	case c.NoWait:
 		wait = 0
+	case c.Wait != nil:
+		wait = time.Duration(*c.Wait)
 	}
 	claim := tenure.Claim{
 		Resources: resources, Holder: m.holderOr(c.Holder, tenure.DefaultHolder),
@@ -66,22 +81,28 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil { // asked to stop in the moment of the grant: nothing runs yet
-		return errors.Join(context.Cause(ctx), r.hold.Release())
+		r.released(r.hold.Release())
+		return context.Cause(ctx)
 	}
 	term, kill := r.deadlines()
 	child, err := keeper.Start(context.WithoutCancel(ctx), keeper.Command{
-		Args: r.command, Env: append(os.Environ(), r.environment()...), Stdin: r.main.Stdin, Stdout: file(r.main.Stdout), Stderr: file(r.main.Stderr),
+		Args: r.command, Env: r.environment(), Stdin: r.main.Stdin, Stdout: file(r.main.Stdout), Stderr: file(r.main.Stderr),
 	}, term, kill)
-	if err != nil {
-		return errors.Join(err, r.hold.Fail(err))
+	switch {
+	case errors.Is(err, keeper.ErrPast):
+		return r.lost("its time was over before the command could be started", r.hold.Release())
+	case err != nil:
+		r.released(r.hold.Fail(err))
+		return err
 	}
 	r.guard(child, signals)
 	exit, err := child.Wait()
 	if err != nil {
-		return errors.Join(err, r.hold.Fail(err))
+		r.released(r.hold.Fail(err))
+		return err
 	}
 	return r.finish(exit)
 }
@@ -96,7 +117,9 @@ func (r *runner) acquire(ctx context.Context) (err error) {
 	// Being asked to stop ends the wait, but not the hold: the command is asked
 	// to stop then, and keeps its lease until it has.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	unlink := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	asking, cancel := bounded(ctx, r.engine, r.claim.Wait)
+	defer cancel()
+	unlink := context.AfterFunc(asking, func() { end(context.Cause(asking)) })
 	defer unlink()
 	r.hold, err = hold.Acquire(life, r.engine, r.claim, hold.OnRenew(func(*hold.Hold) {
 		select {
@@ -138,10 +161,21 @@ func (r *runner) deadlines() (term, kill time.Duration) {
 
 const never = 1<<62 - 1
 
+// environment is this program's, and what names the lease; in place of what
+// names an outer one, since of two entries each reader takes the one it likes.
 func (r *runner) environment() []string {
 	l := r.hold.Lease()
-	return []string{"TENURE_TOKEN=" + l.Token.String(), "TENURE_LEASE_ID=" + l.ID.String(), "TENURE_RESOURCES=" + joined(l.Resources)}
+	ours := []string{"TENURE_TOKEN=" + l.Token.String(), "TENURE_LEASE_ID=" + l.ID.String(), "TENURE_RESOURCES=" + joined(l.Resources)}
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.ContainsFunc(ours, func(s string) bool { return strings.HasPrefix(s, name+"=") })
+	})
+	return append(env, ours...)
 }
+
+// farewell is how long the command may take to stop after SIGTERM when its
+// lease was withdrawn; less if its kill deadline comes first.
+const farewell = 10 * time.Second
 
 // guard moves the deadlines on with every renewal, forwards signals, and stops
 // the command when the lease is lost, until the command is dead.
@@ -160,7 +194,7 @@ func (r *runner) guard(child *keeper.Child, signals <-chan os.Signal) {
 		case <-lost:
 			lost = nil
 			fmt.Fprintf(r.main.Stderr, "tenure: the lease is lost, the command is being stopped: %v\n", r.hold.Err())
-			child.Stop(hold.DefaultMargin(r.hold.Lease().TTL) / 2)
+			child.Stop(farewell)
 		}
 	}
 }
@@ -175,14 +209,27 @@ func (r *runner) finish(exit keeper.Exit) error {
 	}
 	switch {
 	case exit.Cause != keeper.Itself:
-		return &tenure.Error{Code: tenure.ErrLost, Resource: r.claim.Resources[0], Cause: err, Why: "the command was ended with its lease (" + exit.String() + ")"}
-	case err != nil:
-		fmt.Fprintf(r.main.Stderr, "tenure: the command has ended, but its lease was not released and will lapse: %v\n", err)
+		return r.lost("the command was ended with it: "+exit.String(), err)
+	case errors.Is(err, tenure.ErrLost):
+		fmt.Fprintf(r.main.Stderr, "tenure: the lease was lost while the command came to its end: %v\n", err)
+	default:
+		r.released(err)
 	}
 	if exit.Code != 0 {
 		return exitCode(exit.Code)
 	}
 	return nil
+}
+
+func (r *runner) lost(why string, cause error) error {
+	return &tenure.Error{Code: tenure.ErrLost, Resource: r.claim.Resources[0], Lease: r.hold.Lease().ID, Cause: cause, Why: why}
+}
+
+// released says that a lease was not, if so.
+func (r *runner) released(err error) {
+	if err != nil {
+		fmt.Fprintf(r.main.Stderr, "tenure: the lease was not released, and will lapse: %v\n", err)
+	}
 }
 
 // file is the file behind a stream, for the child to inherit.

@@ -25,7 +25,7 @@ type serveCmd struct {
 	AuthTokenFile string        `type:"existingfile" placeholder:"FILE" help:"File with the bearer token that every call must carry; needed beyond loopback."`
 	Drain         time.Duration `default:"10s" help:"How long calls in flight may take when the server is asked to stop."`
 	LogFormat     string        `default:"text" enum:"text,json" help:"How logs are written: text or json."`
-	LogLevel      slog.Level    `default:"info" help:"debug, info, warn or error."`
+	LogLevel      slog.Level    `default:"info" help:"Least severe logs to write: debug, info, warn or error."`
 
 	MaxLeases  int           `default:"1000000" help:"Live leases at most."`
 	MaxBundle  int           `default:"64" help:"Resources in one lease at most."`
@@ -44,8 +44,9 @@ func (c *serveCmd) Run(ctx context.Context, m *Main) error {
 		Version: version(), TLSCert: c.TLSCert, TLSKey: c.TLSKey, AuthTokenFile: c.AuthTokenFile,
 		Metrics: registry, Logger: log, DrainTimeout: c.Drain,
 	}
-	if err := server.CheckListen(c.Listen, cfg); err != nil {
-		return err // before a directory is created for nothing
+	// Before a directory is created for nothing.
+	if err := errors.Join(server.CheckListen(c.Listen, cfg), c.limits().Validate()); err != nil {
+		return err
 	}
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
@@ -63,8 +64,11 @@ func (c *serveCmd) Run(ctx context.Context, m *Main) error {
 	}
 	fmt.Fprintf(m.Stdout, "tenure: serving on %s://%s\n", scheme, l.Addr())
 	err = server.New(eng, cfg).Serve(ctx, l)
-	log.Info("drained", "err", err)
-	return errors.Join(err, eng.Close())
+	err = errors.Join(err, eng.Halted(), eng.Close())
+	if err == nil {
+		log.Info("drained and closed")
+	}
+	return err
 }
 
 func (c *serveCmd) limits() tenure.Limits {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // recorder is a test that only notes how Need ends it.
@@ -97,5 +98,20 @@ func TestBinaryIsBuiltOnceAndRemoved(t *testing.T) {
 	}
 	if fileSize(first) != 0 {
 		t.Error("the binary is still there after the last test")
+	}
+}
+
+func TestEventually(t *testing.T) {
+	looks := 0
+	Eventually(t, time.Minute, "a third look", func() bool { looks++; return looks == 3 })
+	r := &recorder{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Eventually(r, time.Millisecond, "the moon falls", func() bool { return false })
+	}()
+	<-done
+	if r.ended != "fail: not within 1ms: the moon falls" {
+		t.Errorf("it ended with %q", r.ended)
 	}
 }

@@ -154,6 +154,9 @@ func (l *Log) recover(names []string) (Report, error) {
 			return report, err
 		}
 	}
+	if err := l.reaches(names); err != nil {
+		return report, err
+	}
 	last := &l.segs[len(l.segs)-1]
 	clean := last.sealed && last.end == last.size
 	report.Rewritten = !clean
@@ -164,6 +167,20 @@ func (l *Log) recover(names []string) (Report, error) {
 	}
 	l.sum(&report)
 	return report, nil
+}
+
+// reaches refuses records that end before a snapshot does: snapshots are taken
+// of what was acknowledged, so what is missing at the end is not a record that
+// was in flight, whatever it looks like.
+func (l *Log) reaches(names []string) error {
+	last := &l.segs[len(l.segs)-1]
+	for _, name := range names {
+		at, ok := number(snapshotPrefix, name)
+		if ok && tenure.LSN(at) > last.tip.Last {
+			return &Damage{File: last.name, Offset: last.end, What: fmt.Sprintf("the records end with LSN %d, and there is a snapshot of LSN %d: acknowledged ones are missing", last.tip.Last, at)}
+		}
+	}
+	return nil
 }
 
 // sequence lists the numbers of the segments, none of which may be missing.

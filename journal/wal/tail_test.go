@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -346,4 +347,25 @@ func contents(t *testing.T, fs wal.FS) []byte {
 		fmt.Fprintf(&all, "%s %d %q\n", name, size, b)
 	}
 	return all.Bytes()
+}
+
+// A snapshot is taken of what was acknowledged. Records that end before one does
+// lost acknowledged ones: that is damage, not a record that was in flight.
+//
+// proves: T11
+func TestT11_ASnapshotTellsALostTail(t *testing.T) {
+	m := made(t, 16<<10, "one", "two", "three")
+	save := func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err }
+	if err := m.log.SaveSnapshot(m.h.Tip.Last, save); err != nil {
+		t.Fatal(err)
+	}
+	m.fs.Kill()
+	m.fs.Flip(first, 8*(ends(m)[3]-1)) // the last byte of the last record
+	for range 2 {                      // the first refusal changed nothing
+		_, _, err := wal.Open(m.fs, dir, small())
+		var damage *wal.Damage
+		if !errors.As(err, &damage) || damage.File != first || !strings.Contains(damage.What, "snapshot") {
+			t.Fatalf("opened with %v", err)
+		}
+	}
 }
