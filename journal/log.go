@@ -31,7 +31,8 @@ type Log interface {
 	Trim(before tenure.LSN) error
 
 	// SaveSnapshot makes what write produces durable under the LSN at, whole or
-	// not at all, replacing what was there.
+	// not at all, replacing what was there. Records up to at have been appended:
+	// a log whose records end before a snapshot does has lost some.
 	SaveSnapshot(at tenure.LSN, write func(io.Writer) error) error
 
 	// Snapshots lists what is kept, the newest first.

@@ -13,13 +13,14 @@ import (
 
 func snapshots(t *testing.T, s Subject) {
 	bodies := map[tenure.LSN][]byte{
-		0:             {},
-		7:             []byte("seven"),
-		1000:          bytes.Repeat([]byte("k"), 64<<10),
-		1001:          bytes.Repeat([]byte("m"), 300<<10+17),
-		tenure.MaxLSN: []byte("the last"),
+		0:    {},
+		7:    []byte("seven"),
+		1000: bytes.Repeat([]byte("k"), 64<<10),
+		1001: bytes.Repeat([]byte("m"), 300<<10+17),
+		2000: []byte("the last"),
 	}
-	want := []tenure.LSN{tenure.MaxLSN, 1001, 1000, 7, 0}
+	want := []tenure.LSN{2000, 1001, 1000, 7, 0}
+	(&History{Log: s.Log}).Commands(t, 2000, "what they are taken of")
 	for at, b := range bodies {
 		save(t, s.Log, at, b)
 	}
@@ -45,6 +46,7 @@ func snapshots(t *testing.T, s Subject) {
 }
 
 func snapshotReplaced(t *testing.T, s Subject) {
+	(&History{Log: s.Log}).Commands(t, 5, "what it is taken of")
 	save(t, s.Log, 5, bytes.Repeat([]byte("old"), 100))
 	save(t, s.Log, 5, []byte("new"))
 	wantSnapshot(t, s.Log, 5, []byte("new"))
@@ -53,6 +55,8 @@ func snapshotReplaced(t *testing.T, s Subject) {
 
 // A snapshot whose writing fails leaves what was there.
 func snapshotFails(t *testing.T, s Subject) {
+	h := History{Log: s.Log}
+	h.Commands(t, 6, "what they are taken of")
 	save(t, s.Log, 5, []byte("whole"))
 	stop := errors.New("no more")
 	for _, at := range []tenure.LSN{5, 6} {
@@ -69,7 +73,6 @@ func snapshotFails(t *testing.T, s Subject) {
 	if err != nil || !slices.Equal(got, []tenure.LSN{5}) {
 		t.Errorf("snapshots: %v, %v; want 5 alone", got, err)
 	}
-	h := History{Log: s.Log}
 	h.Commands(t, 1, "the log goes on")
 }
 
