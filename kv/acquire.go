@@ -13,7 +13,8 @@ import (
 // Acquire grants the claim when the table in the package comment lets it. To
 // judge a holder of whose life nothing is known it watches the record, also
 // with Wait 0: until the record changes (ErrHeld), or has not for long enough
-// (granted). ctx bounds that; a claim must not be repeated sooner to get there
+// (granted). A reservation is refused at once: its window says when it ends. ctx
+// bounds the watching; a claim must not be repeated sooner to get there
 // sooner, since what was seen so far counts for the next call as well.
 //
 // A key that is absent where its holder may still believe is watched likewise,
@@ -171,6 +172,10 @@ func (a *acquiring) take(ctx context.Context, v *view, prior tenure.Ending) (ten
 	e, last := a.engine, v.sight.count
 	if v.rec != nil {
 		last = max(last, v.rec.LSN)
+	} else {
+		// A record was deleted, perhaps, whose count nobody here knows: it was
+		// drawn from a wall clock before the store's own of now (T7).
+		e.notBefore(max(micros(v.bucket.Now), micros(v.entry.Created)))
 	}
 	count, err := e.after(a.resource, last)
 	if err != nil {
@@ -192,6 +197,8 @@ func (a *acquiring) take(ctx context.Context, v *view, prior tenure.Ending) (ten
 	}
 	return tenure.Lease{}, true, a.unknown(err)
 }
+
+func micros(t time.Time) uint64 { return uint64(max(0, t.UnixMicro())) }
 
 // unknown names the operation to repeat.
 func (a *acquiring) unknown(err error) error {
@@ -296,7 +303,7 @@ func (e *Engine) wakeOn(ctx context.Context, key string, wake chan<- struct{}) {
 				e.config.Logger.Debug("kv: a watch ended", "key", key, "error", err)
 				break
 			}
-			if s, known := e.sights.peek(key); entry.Synced || known && s.state.revision == entry.Revision {
+			if entry.Synced {
 				continue
 			}
 			select {

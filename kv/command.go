@@ -209,7 +209,7 @@ func (v *view) tooEarly(j judgement) error {
 		Why: "its holder has no TTL and may believe in it for ever: stop the holder, then assert that it is dead"}
 	if j.at > 0 {
 		err.Free = j.at - v.now
-		err.Why = fmt.Sprintf("its holder may still believe in it for %v: wait, or stop the holder and assert that it is dead", err.Free.Round(time.Millisecond))
+		err.Why = fmt.Sprintf("its holder may still believe in it for %v, by what this process has seen: a claim takes it over by itself when that is over; or stop the holder and assert that it is dead", err.Free.Round(time.Millisecond))
 	}
 	return err
 }

@@ -224,6 +224,14 @@ func (e *Engine) after(r tenure.Resource, last uint64) (uint64, error) {
 	return max(last+1, e.stamp), nil
 }
 
+// notBefore lifts the moments that are drawn from now on over one that the
+// store's clock has reached.
+func (e *Engine) notBefore(moment uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stamp = max(e.stamp, moment)
+}
+
 // jitter is d, or up to a quarter less, so that those who wait for one thing
 // do not all ask in one moment.
 func (e *Engine) jitter(d time.Duration) time.Duration {

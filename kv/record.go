@@ -45,6 +45,7 @@ type record struct {
 	Past  []past `json:"past,omitempty"`  // operations of earlier tenures, oldest first
 	Floor uint64 `json:"floor,omitempty"` // the last count whose operation is forgotten
 
+	Write string `json:"write"` // fresh in each write: whoever finds it knows that it was theirs, and not one like it
 	Check string `json:"check"` // over all of the above: a record edited by hand is not trusted
 }
 

@@ -142,6 +142,6 @@ func (s *sight) judge(rec *record, now time.Duration) judgement {
 		j.at = s.since + silence
 	}
 	j.free = now >= j.at
-	j.alive = s.alive && !j.free
+	j.alive = !j.free && (s.alive || rec.state() == tenure.StateReserved)
 	return j
 }

@@ -18,14 +18,17 @@ var errMoved = errors.New("kv: the record has changed")
 const firstBackoff = 10 * time.Millisecond
 
 // write puts rec over what v shows, and settles a lost answer: it reads again,
-// and knows its own bytes, which carry session, count and renewals; if the
+// and knows its own bytes; if the
 // record still stands where it stood, the same bytes are sent again, on the
-// same condition, so that at most one of them lands. It returns
+// same condition, so that at most one of them lands. No two writes have the same
+// bytes: a renewal that found another's would count from its own send, and
+// nothing was written after that (T14). It returns
 //   - nil, and v shows rec: written;
 //   - errMoved: refused for good;
 //   - an [*tenure.Error]: ErrUnavailable, nothing was or will be written, or
 //     ErrUnknownOutcome.
 func (e *Engine) write(ctx context.Context, v *view, rec *record, granted bool) error {
+	rec.Write = e.session()
 	value, err := rec.encode()
 	if err != nil {
 		return err
