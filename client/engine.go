@@ -21,6 +21,9 @@ func (c *Client) Acquire(ctx context.Context, claim tenure.Claim) (tenure.Lease,
 	var until time.Time
 	if claim.Wait > 0 && claim.Wait < tenure.WaitForever {
 		until = time.Now().Add(claim.Wait)
+		bounded, cancel := context.WithDeadlineCause(ctx, until.Add(lateAnswer), errNoAnswer)
+		defer cancel()
+		ctx = bounded
 	}
 	for renewed := false; ; {
 		if drawn {
@@ -46,6 +49,12 @@ func (c *Client) Acquire(ctx context.Context, claim tenure.Claim) (tenure.Lease,
 	}
 }
 
+// lateAnswer is how long after the end of a bounded wait the server's answer is
+// waited for: a wait does not turn into one for a server that has gone.
+const lateAnswer = 5 * time.Second
+
+var errNoAnswer = errors.New("the wait is over and the server does not answer")
+
 // about completes an error that was made on this side of the network.
 func about(err error, c *tenure.Claim) error {
 	var e *tenure.Error
@@ -55,7 +64,7 @@ func about(err error, c *tenure.Claim) error {
 	if e.Code == tenure.ErrUnknownOutcome {
 		e.Op = c.Op
 	}
-	if e.Code == tenure.ErrHeld && e.Resource == "" {
+	if e.Code == tenure.ErrHeld && e.Resource == "" && len(c.Resources) > 0 {
 		e.Resource = c.Resources[0]
 	}
 	return err

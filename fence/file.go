@@ -17,7 +17,8 @@ import (
 )
 
 // ErrDamaged is matched by the error for a mark that cannot be read back as it
-// was written: nothing passes until somebody who knows better repairs it.
+// was written, or is below one that this process has itself written: nothing
+// passes until somebody who knows better repairs it.
 var ErrDamaged = errors.New("fence: damaged mark")
 
 // File is a store in a directory of a local file system, which it creates if
@@ -26,7 +27,9 @@ var ErrDamaged = errors.New("fence: damaged mark")
 //
 // It holds one directory for each resource, in it "mark" (the highest token),
 // and "turn" and "running", which are locked while a request is judged and while
-// it runs. To delete them is to forget what was seen.
+// it runs. To delete them is to forget what was seen; while processes are running
+// under it, each that has itself let a higher token pass than it then finds says
+// [ErrDamaged] until it is started again.
 func File(dir string) (Store, error) {
 	if err := canLock(); err != nil {
 		return nil, err
@@ -156,12 +159,15 @@ func (f *file) raise(dir string, r tenure.Resource, token tenure.Token) error {
 	if err != nil {
 		return err
 	}
-	if token.Compare(highest) < 0 {
-		return stale(r, token, highest)
-	}
 	f.mu.Lock()
 	sure := f.sure[r]
 	f.mu.Unlock()
+	if !highest.IsZero() && highest.Compare(sure) < 0 {
+		return fmt.Errorf("%w: %s says %s, but this process has seen %s for %s: an older file was put back, so the highest token seen is not known and nothing passes: restore the newer one, or remove it if no stale holder can be left", ErrDamaged, path, highest, sure, r)
+	}
+	if token.Compare(highest) < 0 {
+		return stale(r, token, highest)
+	}
 	if token == highest && token == sure {
 		return nil
 	}

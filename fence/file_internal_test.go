@@ -157,6 +157,45 @@ func TestAMarkThatWasDamagedLetsNothingPass(t *testing.T) {
 	}
 }
 
+// A restored backup, say. Whoever saw more knows that somebody has, and cannot
+// know whether others saw more still.
+func TestT7_AnOlderMarkThatIsPutBackLetsNothingPass(t *testing.T) {
+	dir := t.TempDir()
+	f := opened(t, dir)
+	path := filepath.Join(dir, "orders%2f42", "mark")
+	check := func(lsn tenure.LSN) error { return Check(t.Context(), f, order, token(lsn)) }
+	if err := check(5); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, lsn := range []tenure.LSN{4, 5, 7, 10, 11} {
+		if err := check(lsn); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+			t.Errorf("token %d: %v, want damaged, and where", lsn, err)
+		}
+	}
+	if mark, err := os.ReadFile(path); err != nil || string(mark) != string(old) {
+		t.Errorf("the mark was changed to %q (%v)", mark, err)
+	}
+	if err := os.Remove(path); err != nil { // to forget
+		t.Fatal(err)
+	}
+	if err := check(5); err != nil {
+		t.Errorf("deleted: %v", err)
+	}
+	if err := check(4); !errors.Is(err, tenure.ErrStale) {
+		t.Errorf("deleted, and seen anew: %v", err)
+	}
+}
+
 func TestWhatACrashLeftBehindIsInNobodysWay(t *testing.T) {
 	dir := t.TempDir()
 	f := opened(t, dir)

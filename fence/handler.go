@@ -13,10 +13,12 @@ import (
 )
 
 // The headers of a guarded request. Names of resources are percent-encoded
-// where they are not plain ASCII, and a '%' always is.
+// where they are not plain ASCII; a '%' and a ',' always are, since whatever
+// passes a request on may join several lines of a header with commas (RFC 9110,
+// section 5.3).
 const (
 	TokenHeader    = "Tenure-Token"    // once: 0-42.1
-	ResourceHeader = "Tenure-Resource" // once for each resource that the request touches
+	ResourceHeader = "Tenure-Resource" // each resource that the request touches: a line each, or joined with ","
 )
 
 const (
@@ -112,7 +114,7 @@ func (h *handler) do(ctx context.Context, resources []tenure.Resource, token ten
 }
 
 func (h *handler) read(r *http.Request) (token tenure.Token, resources []tenure.Resource, status int, err error) {
-	tokens, names := r.Header.Values(TokenHeader), r.Header.Values(ResourceHeader)
+	tokens, names := r.Header.Values(TokenHeader), split(r.Header.Values(ResourceHeader))
 	switch {
 	case len(tokens) == 0 || len(names) == 0:
 		return token, nil, http.StatusPreconditionRequired, fmt.Errorf("tenure: this is guarded: name the resource in %s and the lease's token in %s", ResourceHeader, TokenHeader)
@@ -134,6 +136,16 @@ func (h *handler) read(r *http.Request) (token tenure.Token, resources []tenure.
 	}
 	slices.Sort(resources)
 	return token, slices.Compact(resources), 0, nil
+}
+
+// split undoes what an intermediary joined.
+func split(lines []string) (names []string) {
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			names = append(names, strings.Trim(name, " \t"))
+		}
+	}
+	return names
 }
 
 func readResource(name string) (tenure.Resource, error) {

@@ -82,6 +82,10 @@ func TestHandlerReadsItsHeaders(t *testing.T) {
 		"key too long":          {one, []string{"orders/" + strings.Repeat("x", 513)}, 400},
 		"header too long":       {one, []string{"orders/" + strings.Repeat("x", 1<<16)}, 400},
 		"one of several is bad": {one, []string{"orders/42", "42"}, 400},
+		"one of joined is bad":  {one, []string{"orders/42, 42"}, 400},
+		"joined with nothing":   {one, []string{"orders/42,"}, 400},
+		"too many, joined":      {one, []string{strings.Join(many, ",")}, 400},
+		"two tokens, joined":    {[]string{"0-42.1, 0-42.1"}, res, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var served counter
@@ -192,7 +196,7 @@ func TestHandlerGuardsWhileItServes(t *testing.T) {
 }
 
 func TestSetHeaderIsReadBack(t *testing.T) {
-	names := []tenure.Resource{"orders/42", "orders/100% größer/\"x\" ü", "a.b/c?d#e&f;g+h"}
+	names := []tenure.Resource{"orders/42", "orders/100% größer/\"x\" ü", "a.b/c?d#e&f;g+h", "orders/1,orders/2"}
 	seen := map[tenure.Resource]bool{}
 	r := request([]string{"0-1.1"}, []string{"orders/1"}) // replaced
 	fence.SetHeader(r.Header, token("0-42.1"), names...)
@@ -212,5 +216,28 @@ func TestSetHeaderIsReadBack(t *testing.T) {
 	}
 	if got := r.Header.Values("Tenure-Resource")[0]; got != "orders/42" {
 		t.Errorf("a plain name is written %q", got)
+	}
+}
+
+// A proxy may join the lines of a header with commas: what it made of two names
+// is still two names, and not one that nobody else ever writes.
+//
+// proves: T5
+func TestResourcesThatAnIntermediaryJoinedAreEachGuarded(t *testing.T) {
+	for name, joined := range map[string]string{"and a space": "orders/1, orders/2", "alone": "orders/1,orders/2", "and tabs": "orders/1\t,\torders/2"} {
+		t.Run("comma "+name, func(t *testing.T) {
+			var served counter
+			h := fence.Handler(&served, fence.Memory())
+			for _, c := range []struct {
+				token, resource string
+				want            int
+			}{{"0-9.1", "orders/1", 200}, {"0-5.1", joined, 412}, {"0-10.1", joined, 200}, {"0-9.1", "orders/2", 412}} {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, request([]string{c.token}, []string{c.resource}))
+				if w.Code != c.want {
+					t.Errorf("%s for %q: %d, want %d: %s", c.token, c.resource, w.Code, c.want, w.Body)
+				}
+			}
+		})
 	}
 }

@@ -175,11 +175,19 @@ func (a *acquisition) learnOp(err error) {
 }
 
 func (a *acquisition) unsettled(ctx context.Context, last error) error {
-	return &tenure.Error{
-		Code: tenure.ErrUnknownOutcome, Resource: a.claim.Resources[0], Op: a.claim.Op,
-		Why:   fmt.Sprintf("the lease may have been granted to %s: repeat the claim with operation %s to settle it, or let it lapse", a.claim.Holder, a.claim.Op),
+	otherwise := "let it lapse"
+	if a.claim.TTL == tenure.NoTTL {
+		otherwise = "revoke and reclaim it"
+	}
+	unknown := &tenure.Error{
+		Code: tenure.ErrUnknownOutcome, Op: a.claim.Op,
+		Why:   fmt.Sprintf("the lease may have been granted to %s: repeat the claim with operation %s to settle it, or %s", a.claim.Holder, a.claim.Op, otherwise),
 		Cause: errors.Join(context.Cause(ctx), last),
 	}
+	if len(a.claim.Resources) > 0 { // claims are judged by the engine, and it did not answer
+		unknown.Resource = a.claim.Resources[0]
+	}
+	return unknown
 }
 
 func ended(l tenure.Lease) error {

@@ -3,6 +3,7 @@ package hold_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,63 @@ func TestAnUnknownOutcomeThatStaysUnknownIsReportedWithItsOperation(t *testing.T
 				}
 				if patience < 10*s && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v does not say that the context ended", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnUnknownOutcomeSaysWhatElseCanBeDone(t *testing.T) {
+	for name, c := range map[string]struct {
+		claim tenure.Claim
+		want  string
+	}{
+		"with a TTL":       {claim, "let it lapse"},
+		"without a TTL":    {tenure.Claim{Resources: claim.Resources, TTL: tenure.NoTTL}, "revoke and reclaim it"},
+		"without anything": {tenure.Claim{}, "let it lapse"}, // an engine that never judged it
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newStrict()
+				e.does(func(string, int) fault { return fault{refuse: errMaze} })
+				_, err := hold.Acquire(t.Context(), e, c.claim)
+				if !errors.Is(err, tenure.ErrUnknownOutcome) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v does not say %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// An engine whose claim is given up says that nothing was granted, or that it
+// does not know. Neither is asked again, since nobody is there to use a grant.
+func TestAClaimWhoseContextEndsIsNotSettledBeyondIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer error
+		want   tenure.Code
+	}{
+		"nothing was granted": {&tenure.Error{Code: tenure.ErrHeld, Cause: context.DeadlineExceeded}, tenure.ErrHeld},
+		"being decided":       {&tenure.Error{Code: tenure.ErrUnknownOutcome, Cause: context.DeadlineExceeded}, tenure.ErrUnknownOutcome},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newStrict()
+				e.does(func(string, int) fault { return fault{late: 2 * s, deaf: true, refuse: c.answer} })
+				ctx, cancel := context.WithTimeout(t.Context(), 2*s)
+				defer cancel()
+				waits := claim
+				waits.Wait = tenure.WaitForever
+				start := time.Now()
+				_, err := hold.Acquire(ctx, e, waits)
+				if tenure.CodeOf(err) != c.want || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v, want %v and the context's end", err, c.want)
+				}
+				var unknown *tenure.Error
+				if errors.As(err, &unknown); c.want == tenure.ErrUnknownOutcome && unknown.Op.IsZero() {
+					t.Errorf("%v does not name the operation", err)
+				}
+				if took, n := time.Since(start), e.count("acquire"); took != 2*s || n != 1 {
+					t.Errorf("%d claims in %v, want 1 in 2s", n, took)
 				}
 			})
 		})

@@ -216,6 +216,32 @@ func TestASecondReleaseIsTheFirst(t *testing.T) {
 	})
 }
 
+// The lease was revoked, and no renewal came between that and the end of the
+// work: the release is the first to hear of it.
+//
+// proves: T5
+func TestALossThatOnlyTheReleaseHearsOfIsALoss(t *testing.T) {
+	for _, code := range []tenure.Code{tenure.ErrStale, tenure.ErrEnded, tenure.ErrNotFound, tenure.ErrRetired} {
+		for name, result := range map[string]error{"succeeds": nil, "fails": errWork} {
+			t.Run(code.String()+", the work "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newStrict()
+					e.does(func(call string, _ int) fault {
+						if call == "release" {
+							return fault{refuse: &tenure.Error{Code: code}}
+						}
+						return fault{}
+					})
+					err := hold.Do(t.Context(), e, claim, func(context.Context) error { return result })
+					if !errors.Is(err, tenure.ErrLost) || !errors.Is(err, code) || result != nil && !errors.Is(err, result) {
+						t.Errorf("Do returned %v, want a loss that is %v, and %v", err, code, result)
+					}
+				})
+			})
+		}
+	}
+}
+
 // proves: T5
 func TestAReleaseThatIsRefusedSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

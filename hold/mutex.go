@@ -40,7 +40,9 @@ func (m *Mutex) Lock(ctx context.Context) (context.Context, error) {
 	}
 }
 
-// TryLock locks at once or returns [tenure.ErrHeld].
+// TryLock locks, or returns [tenure.ErrHeld], without waiting for a live holder.
+// Where [tenure.Caps].JudgesLate that can take the lease's TTL and grace, for
+// which the engine watches whether its holder lives: bound it by ctx.
 func (m *Mutex) TryLock(ctx context.Context) (context.Context, error) {
 	select {
 	case m.turn <- struct{}{}:

@@ -21,8 +21,9 @@ const maxRelease = 10 * time.Second
 // the hold was lost in silence, after the margin and the grace, when the engine
 // has freed the resource by itself.
 //
-// It returns the loss if the hold was lost before ([tenure.ErrLost]), else what
-// kept the engine from releasing. A second call waits for the first and returns
+// It returns the loss ([tenure.ErrLost]) if the hold was lost before, or if the
+// engine answers that the lease was over already; else what kept the engine from
+// releasing. A second call waits for the first and returns
 // the same.
 func (h *Hold) Release() error {
 	return h.finish(tenure.Result{Outcome: tenure.OutcomeOK})
@@ -75,6 +76,10 @@ func (h *Hold) doRelease(r tenure.Result) error {
 	}
 	if lost != nil {
 		return lost
+	}
+	switch tenure.CodeOf(err) {
+	case tenure.ErrStale, tenure.ErrEnded, tenure.ErrNotFound, tenure.ErrRetired:
+		return h.lost("the engine says that the lease was over before it was released", err)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (m *Main) printLease(g *Globals, l tenure.Lease) {
 	}
 	line("state", "%s%s", l.State, replayed(l))
 	line("holder", "%s", l.Holder)
-	line("resources", "%s", joined(l.Resources))
+	line("resources", "%s", joined(l.Resources, " "))
 	line("ttl", "%s, grace %v", ttlText(l.TTL), l.Grace)
 	if l.ExpiresIn > 0 {
 		line("expires in", "%v unless renewed", l.ExpiresIn.Round(time.Millisecond))
@@ -64,12 +64,12 @@ func ttlText(d time.Duration) string {
 	return d.String()
 }
 
-func joined(rs []tenure.Resource) string {
+func joined(rs []tenure.Resource, by string) string {
 	names := make([]string, len(rs))
 	for i, r := range rs {
 		names[i] = string(r)
 	}
-	return strings.Join(names, " ")
+	return strings.Join(names, by)
 }
 
 // printEvent shows one event on a line.
@@ -82,7 +82,7 @@ func (m *Main) printEvent(g *Globals, ev tenure.Event) {
 		fmt.Fprintf(m.Stdout, "%v\twatching\n", ev.Position)
 		return
 	}
-	fmt.Fprintf(m.Stdout, "%v\t%s\t%s\t%v\t%s\t%s\n", ev.Position, ev.At.Format(time.RFC3339), ev.Kind, ev.Lease.ID, ev.Lease.Holder, joined(ev.Lease.Resources))
+	fmt.Fprintf(m.Stdout, "%v\t%s\t%s\t%v\t%s\t%s\n", ev.Position, ev.At.Format(time.RFC3339), ev.Kind, ev.Lease.ID, ev.Lease.Holder, joined(ev.Lease.Resources, " "))
 }
 
 func (m *Main) printMessage(msg proto.Message) {
@@ -114,7 +114,7 @@ func (t *table) print(out io.Writer) {
 		if l.ExpiresIn > 0 {
 			expires = l.ExpiresIn.Round(100 * time.Millisecond).String()
 		}
-		fmt.Fprintf(w, "%v\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, l.Holder, ttlText(l.TTL), expires, joined(l.Resources))
+		fmt.Fprintf(w, "%v\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, l.Holder, ttlText(l.TTL), expires, joined(l.Resources, " "))
 	}
 	w.Flush()
 }

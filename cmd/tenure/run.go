@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -77,11 +78,14 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) error {
+	// From here on what ends the wait is kept for the command, too: a signal that
+	// comes in the moment of the grant is not lost between the two.
+	signals := make(chan os.Signal, 16)
+	notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	if err := r.acquire(ctx); err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 16)
-	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	notify(signals, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil { // asked to stop in the moment of the grant: nothing runs yet
 		r.released(r.hold.Release())
@@ -109,7 +113,7 @@ func (r *runner) run(ctx context.Context) error {
 
 // acquire takes the lease and, if that takes a while, says who has it.
 func (r *runner) acquire(ctx context.Context) (err error) {
-	if r.claim.Wait > 0 {
+	if r.claim.Wait > 0 || r.engine.Caps().JudgesLate {
 		telling, stop := context.WithCancel(ctx)
 		defer stop()
 		go r.tellHolder(telling)
@@ -153,7 +157,7 @@ func (r *runner) tellHolder(ctx context.Context) {
 func (r *runner) deadlines() (term, kill time.Duration) {
 	ttl := r.hold.Lease().TTL
 	if ttl == tenure.NoTTL {
-		return never, never
+		return never - farewell, never // what lies between is the time to stop in an orderly way
 	}
 	term = r.clock.Now() + r.hold.Remaining()
 	return term, term + hold.DefaultMargin(ttl)/2
@@ -165,7 +169,7 @@ const never = 1<<62 - 1
 // names an outer one, since of two entries each reader takes the one it likes.
 func (r *runner) environment() []string {
 	l := r.hold.Lease()
-	ours := []string{"TENURE_TOKEN=" + l.Token.String(), "TENURE_LEASE_ID=" + l.ID.String(), "TENURE_RESOURCES=" + joined(l.Resources)}
+	ours := []string{"TENURE_TOKEN=" + l.Token.String(), "TENURE_LEASE_ID=" + l.ID.String(), "TENURE_RESOURCES=" + joined(l.Resources, "\n")}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.ContainsFunc(ours, func(s string) bool { return strings.HasPrefix(s, name+"=") })
@@ -193,8 +197,9 @@ func (r *runner) guard(child *keeper.Child, signals <-chan os.Signal) {
 			}
 		case <-lost:
 			lost = nil
-			fmt.Fprintf(r.main.Stderr, "tenure: the lease is lost, the command is being stopped: %v\n", r.hold.Err())
 			child.Stop(farewell)
+			said := fmt.Sprintf("tenure: the lease is lost, the command is being stopped: %v\n", r.hold.Err())
+			go io.WriteString(r.main.Stderr, said) // a pipe that nobody reads holds up nothing here
 		}
 	}
 }
@@ -227,9 +232,14 @@ func (r *runner) lost(why string, cause error) error {
 
 // released says that a lease was not, if so.
 func (r *runner) released(err error) {
-	if err != nil {
-		fmt.Fprintf(r.main.Stderr, "tenure: the lease was not released, and will lapse: %v\n", err)
+	if err == nil {
+		return
 	}
+	then := "it will lapse"
+	if r.hold.Lease().TTL == tenure.NoTTL {
+		then = "it stays until it is revoked and reclaimed"
+	}
+	fmt.Fprintf(r.main.Stderr, "tenure: the lease was not released, %s: %v\n", then, err)
 }
 
 // file is the file behind a stream, for the child to inherit.

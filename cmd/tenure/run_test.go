@@ -51,7 +51,7 @@ func TestRunGivesTheCommandWhatItNeeds(t *testing.T) {
 		"run", "jobs/x", "plain", "--engine", d.url, "--", os.Args[0])
 	e := r.started(1)
 	token := newShell(t, d.url).object("lease", "show", "jobs/x")["token"].(string)
-	if e.more[0] != fmt.Sprint(e.pid) || e.more[1] != token || e.more[2] != strings.TrimSuffix(token, ".1") || e.more[3] != "jobs/x" || e.more[4] != "default/plain" {
+	if e.more[0] != fmt.Sprint(e.pid) || e.more[1] != token || e.more[2] != strings.TrimSuffix(token, ".1") || e.more[3] != "jobs/x|default/plain" {
 		t.Errorf("process %d has group, token, lease, resources %q; the token is %s", e.pid, e.more, token)
 	}
 	if e.pid == p.cmd.Process.Pid {

@@ -36,7 +36,7 @@ func work(mode string) int {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		note(name, "overlap", err)
 	}
-	note(name, "start", fmt.Sprintf("%d %s %s %s", syscall.Getpgrp(), os.Getenv("TENURE_TOKEN"), os.Getenv("TENURE_LEASE_ID"), os.Getenv("TENURE_RESOURCES")))
+	note(name, "start", fmt.Sprintf("%d %s %s %s", syscall.Getpgrp(), os.Getenv("TENURE_TOKEN"), os.Getenv("TENURE_LEASE_ID"), strings.ReplaceAll(os.Getenv("TENURE_RESOURCES"), "\n", "|")))
 	tooLong := time.After(time.Minute)
 	for {
 		select {

@@ -36,8 +36,23 @@ func StreamClient(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientCon
 		cancel()
 		return nil, err
 	}
-	context.AfterFunc(s.Context(), cancel) // the stream's context ends with the stream
-	return s, nil
+	return clientStream{ClientStream: s, single: !desc.ServerStreams, cancel: cancel}, nil
+}
+
+// clientStream lets go of its deadline when the stream is over. It does not ask
+// for the stream's context, which would keep gRPC from retrying.
+type clientStream struct {
+	grpc.ClientStream
+	single bool // one answer ends the stream
+	cancel context.CancelFunc
+}
+
+func (s clientStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil || s.single {
+		s.cancel()
+	}
+	return err
 }
 
 func outgoing(ctx context.Context) (context.Context, context.CancelFunc, error) {

@@ -70,7 +70,7 @@ func write(ctx context.Context, p hold.Proof) context.Context {
 // is malformed is refused with codes.InvalidArgument.
 func read(ctx context.Context) (p hold.Proof, ok bool, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	tokens, resources, remaining := md.Get(TokenKey), md.Get(ResourceKey), md.Get(RemainingKey)
+	tokens, resources, remaining := md.Get(TokenKey), split(md.Get(ResourceKey)), md.Get(RemainingKey)
 	if len(tokens)+len(resources)+len(remaining) == 0 {
 		return hold.Proof{}, false, nil
 	}
@@ -97,6 +97,17 @@ func read(ctx context.Context) (p hold.Proof, ok bool, err error) {
 		p.Remaining = time.Duration(ms) * time.Millisecond
 	}
 	return p, true, nil
+}
+
+// split undoes what an intermediary joined: gRPC lets it put several values of
+// one key into one, with commas between them.
+func split(values []string) (names []string) {
+	for _, value := range values {
+		for name := range strings.SplitSeq(value, ",") {
+			names = append(names, strings.Trim(name, " \t"))
+		}
+	}
+	return names
 }
 
 func readResource(encoded string) (tenure.Resource, error) {

@@ -3,8 +3,10 @@ package holdgrpc_test
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +231,9 @@ func TestBadMetadataIsRefused(t *testing.T) {
 		"no namespace":       {holdgrpc.ResourceKey, []string{"42"}, codes.InvalidArgument},
 		"control characters": {holdgrpc.ResourceKey, []string{"orders/4%0A2"}, codes.InvalidArgument},
 		"broken escape":      {holdgrpc.ResourceKey, []string{"orders/%4"}, codes.InvalidArgument},
+		"too many, joined":   {holdgrpc.ResourceKey, []string{strings.Join(many, ",")}, codes.InvalidArgument},
+		"two tokens, joined": {holdgrpc.TokenKey, []string{"0-42.1,0-42.1"}, codes.InvalidArgument},
+		"joined badly":       {holdgrpc.ResourceKey, []string{"orders/42,"}, codes.InvalidArgument},
 		"long name":          {holdgrpc.ResourceKey, []string{"orders/" + strings.Repeat("x", 1<<16)}, codes.InvalidArgument},
 		"no time":            {holdgrpc.RemainingKey, nil, codes.OK},
 		"two times":          {holdgrpc.RemainingKey, []string{"1000", "1000"}, codes.InvalidArgument},
@@ -248,6 +253,71 @@ func TestBadMetadataIsRefused(t *testing.T) {
 			})
 			if status.Code(err) != c.want || ran != (c.want == codes.OK) {
 				t.Errorf("%v, the handler ran: %v; want %v", err, ran, c.want)
+			}
+		})
+	}
+}
+
+func TestResourcesThatAnIntermediaryJoinedAreToldApart(t *testing.T) {
+	md := metadata.Pairs(holdgrpc.TokenKey, "0-42.1", holdgrpc.ResourceKey, "orders/1,orders/2", holdgrpc.ResourceKey, "orders/a%2Cb, orders/3")
+	var seen hold.Proof
+	_, err := holdgrpc.UnaryServer(metadata.NewIncomingContext(t.Context(), md), nil, nil, func(ctx context.Context, _ any) (any, error) {
+		seen, _ = hold.ProofOf(ctx)
+		return nil, nil
+	})
+	want := []tenure.Resource{"orders/1", "orders/2", "orders/a,b", "orders/3"}
+	if err != nil || !slices.Equal(seen.Resources, want) {
+		t.Errorf("%q (%v), want %q", seen.Resources, err, want)
+	}
+}
+
+// answers is a stream that answers one thing after another, and whose context
+// nobody may ask for.
+type answers struct {
+	grpc.ClientStream
+	left []error
+}
+
+func (a *answers) Context() context.Context {
+	panic("asked for the context of a stream that has not answered: that keeps gRPC from retrying it")
+}
+
+func (a *answers) RecvMsg(any) error {
+	err := a.left[0]
+	a.left = a.left[1:]
+	return err
+}
+
+func TestAStreamLetsGoOfItsDeadlineWhenItIsOver(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		desc grpc.StreamDesc
+		left []error
+	}{
+		"many answers":    {grpc.StreamDesc{ServerStreams: true}, []error{nil, nil, io.EOF}},
+		"an error":        {grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, []error{nil, broken}},
+		"a single answer": {grpc.StreamDesc{ClientStreams: true}, []error{nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := acquire(t, time.Minute, "orders/42")
+			var ctx context.Context
+			s, err := holdgrpc.StreamClient(h.Context(), &c.desc, nil, "/x/y", func(inner context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+				ctx = inner
+				return &answers{left: c.left}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.left {
+				if ctx.Err() != nil {
+					t.Fatalf("the stream's context ended before the stream: %v", ctx.Err())
+				}
+				if err := s.RecvMsg(nil); err != want {
+					t.Errorf("%v, want %v", err, want)
+				}
+			}
+			if ctx.Err() != context.Canceled {
+				t.Errorf("afterwards the context says %v", ctx.Err())
 			}
 		})
 	}

@@ -57,8 +57,13 @@ type Child struct {
 
 // Start runs c under a keeper that sends the child's process group SIGTERM at term and SIGKILL at kill unless
 // Extend moves them; both are readings of clock.Boot. It returns once the program runs, and the program runs
-// only if term was still ahead when the keeper was about to start it: otherwise ErrPast. A program that cannot
-// be started is a *StartError. ctx bounds the start alone; when it ends first nothing is left running.
+// only if term was still ahead when the keeper was about to start it: otherwise ErrPast, and also if the keeper
+// does not say by term that it runs. A program that cannot be started is a *StartError. ctx bounds the start
+// alone; when it ends first nothing is left running, and the error is its cause.
+//
+// kill - term is the orderly window of every end that Stop does not begin: not only at the deadline, but also
+// between SIGTERM and SIGKILL for a child whose agent died and for descendants that the child left behind. If
+// both are the same they get both signals in the same moment, however far away the deadlines are.
 func Start(ctx context.Context, c Command, term, kill time.Duration) (*Child, error) {
 	o, err := c.order(term, kill)
 	if err != nil {
@@ -73,7 +78,7 @@ func Start(ctx context.Context, c Command, term, kill time.Duration) (*Child, er
 		return nil, fmt.Errorf("keeper: cannot start the keeper process: %w", err)
 	}
 	// A keeper that does not answer by term must not answer at all.
-	ctx, cancel := context.WithTimeout(ctx, term-now)
+	ctx, cancel := context.WithTimeoutCause(ctx, term-now, ErrPast)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = wire.SetDeadline(time.Unix(1, 0)) })
 	out, in := gob.NewEncoder(wire), gob.NewDecoder(wire)

@@ -41,8 +41,8 @@ func (c Cause) String() string {
 }
 
 var (
-	// ErrPast: the term deadline had passed before the child was started, so nothing was.
-	ErrPast = errors.New("keeper: the deadline has passed: nothing was started")
+	// ErrPast: the term deadline passed before the child was known to run, so nothing is left running.
+	ErrPast = errors.New("keeper: the deadline has passed: nothing is left running")
 	// ErrExpired: the extension came after the term deadline or after Stop.
 	ErrExpired = errors.New("keeper: the child is ending: its deadline cannot be extended")
 	// ErrKeeperLost: the keeper process died or stopped answering.

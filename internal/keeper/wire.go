@@ -121,8 +121,8 @@ func refusal(ctx context.Context, c Command, reply message, err error) error {
 		return &StartError{Name: c.Args[0], Err: reply.Errno}
 	case reply.Kind == kindFailed:
 		return fmt.Errorf("keeper: cannot start %s: %s", c.Args[0], reply.Why)
-	case context.Cause(ctx) == context.DeadlineExceeded:
-		return fmt.Errorf("keeper: the keeper process did not start %s in time: %w", c.Args[0], context.DeadlineExceeded)
+	case context.Cause(ctx) == ErrPast:
+		return fmt.Errorf("%w: the keeper process did not start %s in time", ErrPast, c.Args[0])
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:

@@ -2,9 +2,13 @@ package keeper
 
 import (
 	"bytes"
+	"context"
 	"encoding/gob"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -87,5 +91,25 @@ func TestSweepFindsTheGroupInTheProcessTable(t *testing.T) {
 	expectExit(t, c, Exit{Code: 137, Signal: syscall.SIGKILL})
 	if g.sweep() {
 		t.Error("sweep says that somebody lives")
+	}
+}
+
+// The deadline that the agent waits for is the lease's, whichever side notices it first; that of the caller is
+// the caller's.
+func TestADeadlineThatPassesDuringTheStartIsPast(t *testing.T) {
+	t.Parallel()
+	touched := filepath.Join(t.TempDir(), "touched")
+	c := Command{Args: []string{"touch", touched}}
+	now := clock.Boot().Now()
+	if _, err := Start(t.Context(), c, now+time.Millisecond, now+long); !errors.Is(err, ErrPast) { // a keeper needs longer to be there
+		t.Errorf("the term deadline: %v, want ErrPast", err)
+	}
+	if _, err := os.Stat(touched); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the command ran (%v)", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := Start(ctx, c, now+long, now+long); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrPast) {
+		t.Errorf("the caller's own: %v, want its end", err)
 	}
 }
