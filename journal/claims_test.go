@@ -225,105 +225,120 @@ func TestAFreshOperationIsNeverTooOld(t *testing.T) {
 func TestWaitersAreServedInOrder(t *testing.T) {
 	for seed := range 40 {
 		synctest.Test(t, func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-			e := opened(t, memlog.New(), func(c *Config) { c.SnapshotBytes = 2000 })
-			type wtr struct {
-				id     int
-				rs     []tenure.Resource
-				cancel context.CancelFunc
-				res    chan error
-				l      tenure.Lease
-			}
-			var line []*wtr
-			owned := map[tenure.Resource]*wtr{}
-			var held []*wtr
-			settle := func() {
-				for again := true; again; {
-					again = false
-					want := map[tenure.Resource]bool{}
-					for i, w := range line {
-						ok := true
-						for _, r := range w.rs {
-							if owned[r] != nil || want[r] {
-								ok = false
-							}
-						}
-						for _, r := range w.rs {
-							want[r] = true
-						}
-						if ok {
-							for _, r := range w.rs {
-								owned[r] = w
-							}
-							held = append(held, w)
-							line = slices.Delete(line, i, i+1)
-							again = true
-							break
-						}
-					}
-				}
-			}
-			check := func() {
-				synctest.Wait()
-				for _, w := range held {
-					if w.res != nil {
-						select {
-						case err := <-w.res:
-							if err != nil {
-								t.Fatalf("seed %d: %d: %v", seed, w.id, err)
-							}
-							w.res = nil
-						default:
-							t.Fatalf("seed %d: %d was not granted", seed, w.id)
-						}
-					}
-				}
-				for _, w := range line {
-					select {
-					case err := <-w.res:
-						t.Fatalf("seed %d: %d was answered %v, it should wait", seed, w.id, err)
-					default:
-					}
-				}
-			}
+			l := &line{t: t, seed: seed, rnd: rand.New(rand.NewPCG(uint64(seed), 1)), owned: map[tenure.Resource]bool{}}
+			l.engine = opened(t, memlog.New(), func(c *Config) { c.SnapshotBytes = 2000 })
 			for i := range 80 {
-				switch k := rnd.IntN(10); {
-				case k < 5:
-					w := &wtr{id: i, res: make(chan error, 1)}
-					for _, j := range rnd.Perm(5)[:1+rnd.IntN(3)] {
-						w.rs = append(w.rs, tenure.Resource(fmt.Sprintf("a/%d", j)))
-					}
-					ctx, cancel := context.WithCancel(context.Background())
-					w.cancel = cancel
-					res := w.res
-					go func() {
-						var err error
-						w.l, err = e.Acquire(ctx, tenure.Claim{Resources: w.rs, TTL: tenure.NoTTL, Wait: tenure.WaitForever})
-						res <- err
-					}()
-					line = append(line, w)
-				case k < 8 && len(held) > 0:
-					j := rnd.IntN(len(held))
-					w := held[j]
-					held = slices.Delete(held, j, j+1)
-					release(t, e, w.l)
-					for _, r := range w.rs {
-						delete(owned, r)
-					}
-				case len(line) > 0:
-					j := rnd.IntN(len(line))
-					line[j].cancel()
-					<-line[j].res
-					line = slices.Delete(line, j, j+1)
+				l.act(i)
+				for l.pass() {
 				}
-				settle()
-				check()
+				l.check()
 			}
-			for _, w := range append(line, held...) {
+			for _, w := range append(l.waiting, l.held...) {
 				w.cancel()
 			}
 			synctest.Wait()
 		})
+	}
+}
+
+// line is the plain list: who waits, in order, and who holds.
+type line struct {
+	t       *testing.T
+	seed    int
+	rnd     *rand.Rand
+	engine  *Engine
+	waiting []*standing
+	held    []*standing
+	owned   map[tenure.Resource]bool
+}
+
+// standing is one claim.
+type standing struct {
+	id     int
+	wants  []tenure.Resource
+	cancel context.CancelFunc
+	answer chan error // nil once it was checked
+	lease  tenure.Lease
+}
+
+// act does one random thing.
+func (l *line) act(i int) {
+	switch k := l.rnd.IntN(10); {
+	case k < 5:
+		l.claim(i)
+	case k < 8 && len(l.held) > 0:
+		j := l.rnd.IntN(len(l.held))
+		w := l.held[j]
+		l.held = slices.Delete(l.held, j, j+1)
+		release(l.t, l.engine, w.lease)
+		for _, r := range w.wants {
+			delete(l.owned, r)
+		}
+	case len(l.waiting) > 0:
+		j := l.rnd.IntN(len(l.waiting))
+		l.waiting[j].cancel()
+		<-l.waiting[j].answer
+		l.waiting = slices.Delete(l.waiting, j, j+1)
+	}
+}
+
+func (l *line) claim(i int) {
+	w := &standing{id: i, answer: make(chan error, 1)}
+	for _, j := range l.rnd.Perm(5)[:1+l.rnd.IntN(3)] {
+		w.wants = append(w.wants, tenure.Resource(fmt.Sprintf("a/%d", j)))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	answer := w.answer
+	go func() {
+		var err error
+		w.lease, err = l.engine.Acquire(ctx, tenure.Claim{Resources: w.wants, TTL: tenure.NoTTL, Wait: tenure.WaitForever})
+		answer <- err
+	}()
+	l.waiting = append(l.waiting, w)
+}
+
+// pass grants to the first that may pass, and reports whether there was one.
+func (l *line) pass() bool {
+	wanted := map[tenure.Resource]bool{}
+	for i, w := range l.waiting {
+		stopped := slices.ContainsFunc(w.wants, func(r tenure.Resource) bool { return l.owned[r] || wanted[r] })
+		for _, r := range w.wants {
+			wanted[r] = true
+			l.owned[r] = l.owned[r] || !stopped
+		}
+		if !stopped {
+			l.held = append(l.held, w)
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// check compares the engine with the list.
+func (l *line) check() {
+	synctest.Wait()
+	for _, w := range l.held {
+		if w.answer == nil {
+			continue
+		}
+		select {
+		case err := <-w.answer:
+			if err != nil {
+				l.t.Fatalf("seed %d: %d: %v", l.seed, w.id, err)
+			}
+			w.answer = nil
+		default:
+			l.t.Fatalf("seed %d: %d was not granted", l.seed, w.id)
+		}
+	}
+	for _, w := range l.waiting {
+		select {
+		case err := <-w.answer:
+			l.t.Fatalf("seed %d: %d was answered %v, it should wait", l.seed, w.id, err)
+		default:
+		}
 	}
 }
 
@@ -337,67 +352,80 @@ func TestStress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	var mu sync.Mutex
-	high := map[tenure.Resource]tenure.Token{}
+	s := &stress{t: t, engine: e, high: map[tenure.Resource]tenure.Token{}}
 	var wg sync.WaitGroup
 	stop := time.Now().Add(time.Second)
 	for w := range 24 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 7))
 			for time.Now().Before(stop) {
-				n := 1 + rnd.IntN(3)
-				var rs []tenure.Resource
-				for _, i := range rnd.Perm(5)[:n] {
-					rs = append(rs, tenure.Resource(fmt.Sprintf("a/%d", i)))
-				}
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rnd.IntN(3000))*time.Microsecond)
-				c := tenure.Claim{Resources: rs, Holder: tenure.Holder(fmt.Sprint("h", w)), Wait: time.Duration(1 + rnd.IntN(4000000)), TTL: tenure.NoTTL, Op: tenure.NewOp(e.LSN())}
-				twin := rnd.IntN(3) == 0
-				if twin { // an attached twin that always leaves at some time
-					go func() {
-						ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2000))*time.Microsecond)
-						defer cancel()
-						l, err := e.Acquire(ctx, c)
-						if err == nil && !l.Token.IsZero() {
-							e.Do(context.Background(), tenure.Release{Ref: l.Ref, Holder: l.Holder})
-						}
-					}()
-				}
-				l, err := e.Acquire(ctx, c)
-				cancel()
-				mu.Lock()
-				if err != nil {
-					if tenure.CodeOf(err) != tenure.ErrHeld && tenure.CodeOf(err) != tenure.ErrUnavailable && tenure.CodeOf(err) != tenure.ErrUnknownOutcome {
-						t.Error(err)
-					}
-				}
-				mu.Unlock()
-				if err == nil && !l.Token.IsZero() {
-					mu.Lock()
-					if !twin {
-						for _, r := range rs {
-							if h := high[r]; !h.IsZero() && l.Token.Compare(h) < 0 {
-								t.Errorf("%v below %v", l.Token, h)
-							}
-							high[r] = l.Token
-						}
-					}
-					mu.Unlock()
-					e.Do(context.Background(), tenure.Release{Ref: l.Ref, Holder: l.Holder})
-				}
+				s.turn(rnd, tenure.Holder(fmt.Sprint("h", w)))
 			}
 		})
 	}
 	wg.Wait()
+	s.twins.Wait()
 	st, _ := e.Stats(context.Background())
 	for deadline := time.Now().Add(10 * time.Second); st.Waiters+st.Live > 0 && time.Now().Before(deadline); {
 		st, _ = e.Stats(context.Background()) // each is a turn; the last orphans are released in one
 	}
 	if st.Waiters != 0 || st.Live != 0 {
-		for l := range e.List(context.Background(), tenure.Filter{}) {
-			t.Logf("left: %+v", l)
-		}
 		t.Errorf("left behind: %d waiters, %d leases", st.Waiters, st.Live)
+	}
+}
+
+type stress struct {
+	t      *testing.T
+	engine *Engine
+	twins  sync.WaitGroup
+
+	mu   sync.Mutex
+	high map[tenure.Resource]tenure.Token
+}
+
+// turn claims a random bundle for a random time, now and then twice under one
+// operation, and releases what it got.
+func (s *stress) turn(rnd *rand.Rand, h tenure.Holder) {
+	c := tenure.Claim{Holder: h, Wait: time.Duration(1 + rnd.IntN(4000000)), TTL: tenure.NoTTL, Op: tenure.NewOp(s.engine.LSN())}
+	for _, i := range rnd.Perm(5)[:1+rnd.IntN(3)] {
+		c.Resources = append(c.Resources, tenure.Resource(fmt.Sprintf("a/%d", i)))
+	}
+	patience := func() time.Duration { return time.Duration(rnd.IntN(3000)) * time.Microsecond }
+	twin := rnd.IntN(3) == 0
+	if twin {
+		d := patience()
+		s.twins.Go(func() { s.claim(c, d, true) })
+	}
+	s.claim(c, patience(), twin)
+}
+
+// saw notes a token while its lease is held.
+func (s *stress) saw(l *tenure.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range l.Resources {
+		if high := s.high[r]; l.Token.Compare(high) < 0 {
+			s.t.Errorf("%v was granted after %v", l.Token, high)
+		}
+		s.high[r] = l.Token
+	}
+}
+
+func (s *stress) claim(c tenure.Claim, patience time.Duration, twin bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	l, err := s.engine.Acquire(ctx, c)
+	switch tenure.CodeOf(err) {
+	case 0:
+		if !l.Token.IsZero() {
+			if !twin {
+				s.saw(&l)
+			}
+			_, _ = s.engine.Do(context.Background(), tenure.Release{Ref: l.Ref, Holder: l.Holder}) // its twin may have
+		}
+	case tenure.ErrHeld, tenure.ErrUnavailable, tenure.ErrUnknownOutcome:
+	default:
+		s.t.Error(err)
 	}
 }
 

@@ -323,60 +323,84 @@ func TestCrashesAtEveryAppend(t *testing.T) {
 	for n := 1; n < 60; n += 1 + n%3 {
 		for _, when := range []memlog.Moment{memlog.Before, memlog.After} {
 			synctest.Test(t, func(t *testing.T) {
-				log := memlog.New()
-				base := 0
-				fails := func(l *memlog.Log) {
-					b := base
-					l.Fail(func(i int) (memlog.Moment, error) {
-						if b+i == n {
-							return when, errDisk
-						}
-						base = max(base, b+i)
-						return 0, nil
-					})
-				}
-				fails(log)
-				acked := map[tenure.LeaseID]tenure.State{}
-				for round := 0; round < 8; round++ {
-					lim := tenure.DefaultLimits()
-					lim.History = 10 + round%2
-					e, err := OpenLog(log, "", Config{SnapshotBytes: 700, Limits: lim, Clock: clock.Monotonic(), Wall: time.Now})
-					if err == nil {
-						for id, st := range acked {
-							l, err := e.Lookup(context.Background(), tenure.Query{ID: id})
-							if err != nil && !errors.Is(err, tenure.ErrHalted) && !(st == tenure.StateReleased && errors.Is(err, tenure.ErrRetired)) {
-								t.Fatalf("n %d when %d: %v: %v", n, when, id, err)
-							}
-							if err == nil && l.State != st && !(st == tenure.StateActive && l.State == tenure.StateReleased) {
-								t.Fatalf("n %d: %v is %v want %v", n, id, l.State, st)
-							}
-						}
-						for i := range 8 {
-							l, err := e.Acquire(context.Background(), tenure.On(fmt.Sprintf("a/%d-%d", round, i)))
-							if err != nil {
-								continue
-							}
-							acked[l.ID] = tenure.StateActive
-							if i%2 == 0 {
-								if _, err := e.Do(context.Background(), tenure.Release{Ref: l.Ref, Holder: l.Holder}); err == nil {
-									acked[l.ID] = tenure.StateReleased
-								}
-							}
-							synctest.Wait()
-						}
-						e.Close()
-					}
+				c := &crashing{t: t, failing: n, when: when, log: memlog.New(), acked: map[tenure.LeaseID]tenure.State{}}
+				c.arm()
+				for round := range 8 {
+					c.run(round)
 					time.Sleep(time.Second)
-					log = log.Crash(when == memlog.After)
-					fails(log)
+					c.log = c.log.Crash(when == memlog.After)
+					c.arm()
 				}
-				e, err := OpenLog(log.Crash(true), "", Config{})
+				e, err := OpenLog(c.log.Crash(true), "", Config{})
 				if err != nil {
-					t.Fatalf("n %d when %d: %v", n, when, err)
+					t.Fatalf("append %d: %v", n, err)
 				}
 				e.Close()
 			})
 		}
+	}
+}
+
+// crashing is a store one of whose appends fails, and what it acknowledged.
+type crashing struct {
+	t       *testing.T
+	failing int // counted over all opens
+	when    memlog.Moment
+	log     *memlog.Log
+	appends int
+	acked   map[tenure.LeaseID]tenure.State
+}
+
+func (c *crashing) arm() {
+	before := c.appends
+	c.log.Fail(func(i int) (memlog.Moment, error) {
+		if before+i == c.failing {
+			return c.when, errDisk
+		}
+		c.appends = max(c.appends, before+i)
+		return 0, nil
+	})
+}
+
+// run opens, looks for everything that was acknowledged, and adds to it.
+func (c *crashing) run(round int) {
+	limits := tenure.DefaultLimits()
+	limits.History = 10 + round%2
+	e, err := OpenLog(c.log, "", Config{SnapshotBytes: 700, Limits: limits, Clock: clock.Monotonic()})
+	if err != nil {
+		return // its own append failed; the next open is another
+	}
+	defer e.Close()
+	for id, state := range c.acked {
+		c.find(e, id, state)
+	}
+	for i := range 8 {
+		l, err := e.Acquire(context.Background(), tenure.On(fmt.Sprintf("a/%d-%d", round, i)))
+		if err != nil {
+			continue
+		}
+		c.acked[l.ID] = tenure.StateActive
+		if i%2 == 0 {
+			_, err = e.Do(context.Background(), tenure.Release{Ref: l.Ref, Holder: l.Holder})
+		}
+		if i%2 == 0 && err == nil {
+			c.acked[l.ID] = tenure.StateReleased
+		}
+		synctest.Wait()
+	}
+}
+
+// find wants what was acknowledged, or what an unacknowledged release made of
+// it, or what retired it.
+func (c *crashing) find(e *Engine, id tenure.LeaseID, acked tenure.State) {
+	l, err := e.Lookup(context.Background(), tenure.Query{ID: id})
+	released := acked == tenure.StateReleased
+	switch {
+	case errors.Is(err, tenure.ErrHalted), released && errors.Is(err, tenure.ErrRetired):
+	case err != nil:
+		c.t.Fatalf("append %d: %v: %v", c.failing, id, err)
+	case l.State != acked && (released || l.State != tenure.StateReleased):
+		c.t.Fatalf("append %d: %v is %v, acknowledged was %v", c.failing, id, l.State, acked)
 	}
 }
 
