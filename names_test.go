@@ -65,7 +65,7 @@ func TestHolderNames(t *testing.T) {
 	if err := DefaultHolder().Validate(); err != nil {
 		t.Error(err)
 	}
-	if DefaultHolder() != DefaultHolder() {
+	if first, second := DefaultHolder(), DefaultHolder(); first != second {
 		t.Error("the default holder changed within one process")
 	}
 }

@@ -53,6 +53,9 @@ const (
 	pingWithin = 5 * time.Second
 )
 
+// window is how much may be on its way without being taken, in bytes.
+const window = 4 << 20
+
 // maxAnswer bounds one message from the server, in bytes.
 const maxAnswer = 8 << 20
 
@@ -77,6 +80,7 @@ func (o *options) resolve(target string) (string, []grpc.DialOption, error) {
 	secure := scheme == "https"
 	settings := []grpc.DialOption{
 		grpc.WithNoProxy(),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window), // fixed: see the server
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingWithin, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: 0.2, MaxDelay: longestPause},
