@@ -19,8 +19,10 @@ type Engine interface {
 	// Acquire grants the claim, or says why not. With Wait it waits for live
 	// holders, in arrival order where [Caps].Fair; when the wait is over it
 	// returns [ErrHeld]. If ctx ends during a wait, a grant that raced it is
-	// released by the engine. A replayed claim returns the lease as it stands
-	// now: its token is zero if that tenure is over.
+	// released by the engine; under an operation that the caller brought, which
+	// others may share, the outcome may be unknown instead. A replayed claim
+	// returns the lease as it stands now: its token is zero if that tenure is
+	// over.
 	Acquire(ctx context.Context, c Claim) (Lease, error)
 
 	// Do executes a command on one lease.

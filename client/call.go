@@ -14,6 +14,7 @@ type call struct {
 	weight  int
 	wait    bool
 	until   time.Time // when the wait is over; zero = never
+	shared  bool      // a claim under an operation that its caller brought: others may have its lease, too
 
 	done   chan struct{}
 	sent   bool // it may have reached the server

@@ -37,6 +37,7 @@ func (c *Client) Acquire(ctx context.Context, claim tenure.Claim) (tenure.Lease,
 			return tenure.Lease{}, err
 		}
 		asked := newClaim(m, until)
+		asked.shared = !drawn
 		lease, err := c.lease(ctx, asked)
 		if drawn && err == nil && lease.Replayed && lease.Token.IsZero() && ctx.Err() == nil {
 			continue

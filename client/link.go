@@ -145,7 +145,7 @@ func (l *link) leave(ctx context.Context, c *call) (*pb.Answer, error) {
 	case !c.sent:
 		l.forget(c)
 		return nil, unsent(ctx, "the context ended before it could be sent"+l.because())
-	case c.wait && l.up:
+	case c.wait && l.up && !c.shared:
 		// The server ends the wait; whatever it answers is settled without the
 		// caller, also over a further stream.
 		c.orphan = true
@@ -153,6 +153,11 @@ func (l *link) leave(ctx context.Context, c *call) (*pb.Answer, error) {
 		l.cancels = append(l.cancels, c.id)
 		l.poke()
 		return nil, &tenure.Error{Code: tenure.ErrHeld, Cause: context.Cause(ctx), Why: "the wait was ended"}
+	case c.wait && l.up:
+		// A grant that races this may have been answered to another caller under
+		// the same operation, who believes in it: it is not ours to give back.
+		l.cancels = append(l.cancels, c.id)
+		l.poke()
 	}
 	l.forget(c)
 	return nil, &tenure.Error{Code: tenure.ErrUnknownOutcome, Cause: context.Cause(ctx), Why: "the context ended before the answer" + l.because() + ": repeat the same call to settle it"}

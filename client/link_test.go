@@ -310,3 +310,42 @@ func TestLinkBelievesARefusal(t *testing.T) {
 		}
 	})
 }
+
+// Under an operation that its caller brought, others may have been answered the
+// same grant, and believe in it: what a caller left is not given back, and its
+// outcome is not known.
+//
+// proves: T14
+func TestT14_LinkKeepsWhatOthersMayShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newExchange()
+		l := newLink(x, func(uint64) {})
+		defer l.close()
+		w := <-x.streams
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		asked := newClaim(&pb.AcquireRequest{WaitForever: true}, time.Time{})
+		asked.shared = true
+		go func() {
+			_, err := l.ask(ctx, asked)
+			left <- err
+		}()
+		id := (<-w.sent).Requests[0].Id
+		cancel()
+		if err := <-left; !errors.Is(err, tenure.ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		if m := <-w.sent; len(m.Cancels) != 1 || m.Cancels[0] != id || len(m.Requests) != 0 {
+			t.Fatalf("sent %v", m)
+		}
+		grant := leaseAnswer(id)
+		grant.GetLease().Lease = &pb.Lease{Token: "0-5.1", Holder: "me", Resources: []string{"a/1"}}
+		w.answer(grant)
+		synctest.Wait()
+		select {
+		case m := <-w.sent:
+			t.Fatalf("after the grant it sent %v", m)
+		default:
+		}
+	})
+}

@@ -73,7 +73,7 @@ func TestT11_EveryCrashPoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.cuts < images/100 {
+	if m.cuts < images/200 {
 		t.Errorf("%d of %d images had a tail to cut", m.cuts, images)
 	}
 	t.Logf("%d images of %d operations, %d with a tail to cut", images, m.fs.Ops(), m.cuts)
