@@ -91,7 +91,40 @@ func (l *link) ask(ctx context.Context, c *call) (*pb.Answer, error) {
 	case <-c.done:
 		return c.answer, c.err
 	case <-ctx.Done():
-		return l.leave(ctx, c)
+		l.takeBack(c)
+		answer, err := l.leave(ctx, c)
+		var refused *tenure.Error
+		if errors.As(err, &refused) && refused.Cause == nil {
+			refused.Cause = context.Cause(ctx)
+		}
+		return answer, err
+	}
+}
+
+// confirmation is how long a caller that left is kept for the server to say
+// what became of its claim.
+const confirmation = time.Second
+
+// takeBack ends a wait under an operation that the caller brought, and waits a
+// moment for the server to confirm it: a grant that raced it may have been
+// answered to another caller under the same operation, who believes in it, so
+// it is not ours to give back later.
+func (l *link) takeBack(c *call) {
+	l.mu.Lock()
+	waits := l.live[c.id] == c && c.sent && c.wait && c.shared && l.up
+	if waits {
+		l.cancels = append(l.cancels, c.id)
+		l.poke()
+	}
+	l.mu.Unlock()
+	if !waits {
+		return
+	}
+	patience := time.NewTimer(confirmation)
+	defer patience.Stop()
+	select {
+	case <-c.done:
+	case <-patience.C:
 	}
 }
 
@@ -153,11 +186,6 @@ func (l *link) leave(ctx context.Context, c *call) (*pb.Answer, error) {
 		l.cancels = append(l.cancels, c.id)
 		l.poke()
 		return nil, &tenure.Error{Code: tenure.ErrHeld, Cause: context.Cause(ctx), Why: "the wait was ended"}
-	case c.wait && l.up:
-		// A grant that races this may have been answered to another caller under
-		// the same operation, who believes in it: it is not ours to give back.
-		l.cancels = append(l.cancels, c.id)
-		l.poke()
 	}
 	l.forget(c)
 	return nil, &tenure.Error{Code: tenure.ErrUnknownOutcome, Cause: context.Cause(ctx), Why: "the context ended before the answer" + l.because() + ": repeat the same call to settle it"}
