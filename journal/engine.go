@@ -199,7 +199,7 @@ func (e *Engine) ask(ctx context.Context, r *request) error {
 
 // finish adds what only the volatile side knows: how long until the lease may
 // end, or its resource be free.
-func (e *Engine) finish(r *request) {
+func (e *Engine) finish(r *request, now time.Duration) {
 	if r.lease.State.Live() {
 		r.lease.ExpiresIn, r.lease.FreeIn = e.live.left(r.lease.ID)
 	}
@@ -211,7 +211,7 @@ func (e *Engine) finish(r *request) {
 	if refused, ok := r.err.(*tenure.Error); ok && refused.Code == tenure.ErrHeld && !refused.Lease.IsZero() {
 		_, refused.Free = e.live.left(refused.Lease)
 	}
-	e.metrics.answered(r, e.cfg.Clock.Now())
+	e.metrics.answered(r, now)
 }
 
 // halt fails closed everything that is not the sequencer's own.

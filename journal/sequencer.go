@@ -226,8 +226,9 @@ func (s *sequencer) publish() {
 // waited is released in the next turn, before anything else.
 func (s *sequencer) reply() {
 	left := s.answers[:0:0]
+	now := s.engine.cfg.Clock.Now() // once: reading a clock that counts suspend is a system call
 	for _, r := range s.answers {
-		s.engine.finish(r)
+		s.engine.finish(r, now)
 		if grant := r.granted; !r.answer() && grant {
 			left = append(left, r)
 		}
