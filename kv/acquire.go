@@ -210,8 +210,9 @@ func (a *acquiring) unknown(err error) error {
 }
 
 // abandon settles a grant that raced the end of ctx during a wait: it is
-// released, since nobody is there to use it. Nobody worked under it, so it
-// leaves the resource as it found it.
+// released, since nobody is there to use it, unless its operation is the
+// caller's own, which others may share. Nobody worked under it, so it leaves the
+// resource as it found it.
 func (a *acquiring) abandon(ctx context.Context, over Entry, err error) error {
 	e := a.engine
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.Timeout)
@@ -223,6 +224,9 @@ func (a *acquiring) abandon(ctx context.Context, over Entry, err error) error {
 		}
 		if v.rec == nil || v.rec.Session != a.session || !v.rec.state().Held() {
 			return a.held(v, judgement{}, context.Cause(ctx))
+		}
+		if !a.fresh {
+			return a.unknown(err) // another caller may have been answered it under the same operation (T14)
 		}
 		rec := v.rec.next()
 		rec.Epoch, rec.LSN, rec.Last = rec.Epoch+1, rec.LSN+1, lastRelease
