@@ -193,6 +193,32 @@ func TestGrantThatRacesTheEndOfAWaitIsReleased(t *testing.T) {
 	})
 }
 
+// Under an operation that the caller brought, another one may have been answered
+// the grant: it stands, and repeating the claim tells.
+//
+// proves: T14
+func TestT14_ARacedGrantThatOthersMayShareStands(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		f := &faulty{Store: r.store, sent: make(chan struct{})}
+		a, b := r.process(), r.process(f)
+		l := r.acquire(a, claim("ann"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		c := claim("bob")
+		c.Wait, c.Op = tenure.WaitForever, tenure.NewOp(l.LSN)
+		go func() { _, err := b.Acquire(ctx, c); done <- err }()
+		synctest.Wait()
+		f.fail(held)
+		r.do(a, release(l))
+		<-f.sent
+		cancel()
+		r.want(<-done, tenure.ErrUnknownOutcome)
+		if got := r.acquire(a, c); !got.Replayed || got.Token.IsZero() {
+			t.Errorf("the repeat got %+v", got)
+		}
+	})
+}
+
 func TestWaitIsEndedByItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, b := r.process(), r.process()
