@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"time"
 
 	pb "github.com/tenurehq/tenure/proto/tenure/v1"
@@ -48,7 +49,7 @@ func (c *call) prepare(now time.Time) *pb.Request {
 	case c.orphan:
 		a.WaitForever, a.WaitMs = false, 0
 	case c.sends > 1 && !a.GetWaitForever():
-		a.WaitMs = uint32(max(c.until.Sub(now).Milliseconds(), 0))
+		a.WaitMs = uint32(min(max(c.until.Sub(now).Milliseconds(), 0), math.MaxUint32))
 	}
 	return c.request
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 type Client struct {
 	target string
 	conn   *grpc.ClientConn
+	side   *grpc.ClientConn // for watches: as many as they are, they take no stream from the calls
 	leases pb.LeaseServiceClient
 	caps   tenure.Caps
 	seen   atomic.Uint64 // the highest LSN in any answer
@@ -49,10 +51,14 @@ func Dial(ctx context.Context, target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, &tenure.Error{Code: tenure.ErrInvalid, Field: "target", Why: fmt.Sprintf("%q cannot be dialled", target), Cause: err}
 	}
-	c := &Client{target: target, conn: conn, leases: pb.NewLeaseServiceClient(conn)}
-	if err := c.greet(ctx, o.timeout); err != nil {
+	side, err := grpc.NewClient("passthrough:///"+address, settings...) // connects when it is used
+	if err != nil {
 		_ = conn.Close()
-		return nil, err
+		return nil, &tenure.Error{Code: tenure.ErrInvalid, Field: "target", Why: fmt.Sprintf("%q cannot be dialled", target), Cause: err}
+	}
+	c := &Client{target: target, conn: conn, side: side, leases: pb.NewLeaseServiceClient(conn)}
+	if err := c.greet(ctx, o.timeout); err != nil {
+		return nil, errors.Join(err, conn.Close(), side.Close())
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.link = newLink(c.leases, c.observed)
@@ -83,7 +89,7 @@ func (c *Client) Close() error {
 	c.once.Do(func() {
 		c.close()
 		c.link.close()
-		c.closed = c.conn.Close()
+		c.closed = errors.Join(c.side.Close(), c.conn.Close())
 	})
 	return c.closed
 }

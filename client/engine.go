@@ -42,7 +42,7 @@ func (c *Client) Acquire(ctx context.Context, claim tenure.Claim) (tenure.Lease,
 		if drawn && err == nil && lease.Replayed && lease.Token.IsZero() && ctx.Err() == nil {
 			continue
 		}
-		if drawn && asked.sends == 1 && !renewed && errors.Is(err, tenure.ErrRetired) {
+		if drawn && !renewed && errors.Is(err, tenure.ErrRetired) && asked.sends == 1 {
 			renewed = true // this client had not heard from the server for long
 			continue
 		}

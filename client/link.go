@@ -186,6 +186,9 @@ func (l *link) leave(ctx context.Context, c *call) (*pb.Answer, error) {
 		l.cancels = append(l.cancels, c.id)
 		l.poke()
 		return nil, &tenure.Error{Code: tenure.ErrHeld, Cause: context.Cause(ctx), Why: "the wait was ended"}
+	case c.wait && l.up:
+		l.cancels = append(l.cancels, c.id) // once more: the stream may have been another then
+		l.poke()
 	}
 	l.forget(c)
 	return nil, &tenure.Error{Code: tenure.ErrUnknownOutcome, Cause: context.Cause(ctx), Why: "the context ended before the answer" + l.because() + ": repeat the same call to settle it"}
@@ -345,7 +348,7 @@ func (l *link) deliver(a *pb.Answer) {
 // giveBack releases a grant that raced the end of its wait.
 func (l *link) giveBack(a *pb.Answer) {
 	lease := a.GetLease().GetLease()
-	if lease.GetToken() == "" {
+	if lease.GetToken() == "" || len(lease.GetResources()) == 0 {
 		return
 	}
 	l.last++

@@ -27,7 +27,7 @@ func (c *Client) Watch(ctx context.Context, f tenure.Filter) iter.Seq2[tenure.Ev
 		defer cancel(nil)
 		defer context.AfterFunc(c.closing, func() { cancel(errClosed()) })()
 		for pause := firstPause; ; {
-			more, err := w.follow(ctx, c.leases)
+			more, err := w.follow(ctx, pb.NewLeaseServiceClient(c.side))
 			if !more {
 				return
 			}

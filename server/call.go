@@ -17,12 +17,13 @@ import (
 type packed struct {
 	leases *leases
 	ctx    context.Context // the stream's; over when the client has gone
-	slots  chan struct{}   // calls in flight that do not wait
+	slots  chan struct{}   // calls that do not wait, until their answer was sent
 	wake   chan struct{}   // answers are ready, or a call has ended without one
 	ended  chan error      // why the reader stopped
 
 	mu       sync.Mutex
 	answers  []*pb.Answer
+	owed     int                           // answers among them whose slot is free once they are sent
 	waits    map[uint64]context.CancelFunc // calls that wait, by id
 	inFlight int
 	closed   bool // no further calls are started
@@ -81,6 +82,13 @@ func (p *packed) start(r *pb.Request) bool {
 		}
 		return false
 	}
+	if _, twice := p.waits[r.GetId()]; twice || len(p.waits) >= 2*p.leases.cfg.MaxWaits {
+		p.mu.Unlock()
+		if end != nil {
+			end()
+		}
+		return false // an id that is in use, or more waits than anybody may have: no client of this API
+	}
 	p.inFlight++
 	if end != nil {
 		p.waits[r.GetId()] = end
@@ -110,10 +118,10 @@ func (p *packed) run(ctx context.Context, r *pb.Request, end context.CancelFunc)
 	if !cut {
 		p.answers = append(p.answers, answer)
 	}
-	p.mu.Unlock()
 	if end == nil {
-		<-p.slots
+		p.owed++
 	}
+	p.mu.Unlock()
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -138,13 +146,16 @@ func (p *packed) write(stream pb.LeaseService_CallServer) error {
 	var cause error
 	ended, gone, draining := p.ended, p.ctx.Done(), p.leases.draining.Done()
 	for {
-		answers, idle := p.take()
+		answers, owed, idle := p.take()
 		for len(answers) > 0 && p.ctx.Err() == nil {
 			n := fits(answers)
 			if err := stream.Send(&pb.CallResponse{Answers: answers[:n]}); err != nil {
 				break // the context says so, too
 			}
 			answers = answers[n:]
+		}
+		for range owed { // only now: a client that does not read its answers is not read either
+			<-p.slots
 		}
 		if idle {
 			return cause
@@ -169,12 +180,12 @@ func (p *packed) write(stream pb.LeaseService_CallServer) error {
 }
 
 // take returns the answers that are ready, and whether there will be no more.
-func (p *packed) take() ([]*pb.Answer, bool) {
+func (p *packed) take() (answers []*pb.Answer, owed int, idle bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answers := p.answers
-	p.answers = nil
-	return answers, p.closed && p.inFlight == 0
+	answers, owed = p.answers, p.owed
+	p.answers, p.owed = nil, 0
+	return answers, owed, p.closed && p.inFlight == 0
 }
 
 func (p *packed) close() {

@@ -104,6 +104,15 @@ func (s *Server) route(mux *http.ServeMux, d *grpc.ServiceDesc, name string, cal
 	})
 }
 
+// prompt lets nobody hold a connection by a body that does not come, whatever
+// the answer is and before anybody was authenticated.
+func (s *Server) prompt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.HeaderTimeout))
+		next.ServeHTTP(w, r)
+	})
+}
+
 // open judges the request's head and reads its body.
 func (s *Server) open(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := s.auth.check(r.Header.Values("Authorization")); err != nil {
@@ -124,10 +133,12 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, refusal{http.StatusUnsupportedMediaType, "content-type", fmt.Sprintf("%q is not accepted: send the header Content-Type: application/json (curl --json does)", shorten(r.Header.Get("Content-Type")))}
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.HeaderTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxMessage)))
-	_ = control.SetReadDeadline(time.Time{})
+	if err == nil {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // waits and streams take their time
+	} else {
+		w.Header().Set("Connection", "close")
+	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, refusal{http.StatusRequestEntityTooLarge, "body", fmt.Sprintf("it is larger than %d bytes", tooLarge.Limit)}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/peer"
@@ -36,8 +37,8 @@ func (s *leases) Acquire(ctx context.Context, m *pb.AcquireRequest) (*pb.LeaseRe
 	ctx, done := s.waiting(ctx)
 	defer done()
 	granted, err := s.answer(s.engine.Acquire(ctx, c))
-	if err != nil && s.draining.Err() != nil {
-		return nil, closing()
+	if errors.Is(err, tenure.ErrHeld) && s.draining.Err() != nil {
+		return nil, closing() // nothing was granted; other answers are what they say
 	}
 	return granted, err
 }

@@ -135,7 +135,7 @@ func (s *Server) build() {
 	pb.RegisterLeaseServiceServer(s.rpc, &leases{Server: s})
 	pb.RegisterAdminServiceServer(s.rpc, &admin{Server: s})
 	s.http = &http.Server{
-		Handler:           s.routes(),
+		Handler:           s.prompt(s.routes()),
 		ReadHeaderTimeout: s.cfg.HeaderTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeader,
